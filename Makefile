@@ -1,0 +1,34 @@
+# The same commands on a laptop and in CI.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test check format clean
+
+# The stamp is younger than the files that say what to install, or the environment is made anew.
+$(VENV)/installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "hush needs Python 3.11 or newer: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 2; }
+	@echo "making the virtual environment and installing (a few minutes, once)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: $(VENV)/installed
+	@$(BIN)/hush data fetch fashion-mnist
+	@$(BIN)/hush run experiments/demo.toml --out runs/demo --fresh
+
+test: $(VENV)/installed
+	$(BIN)/pytest
+
+check: $(VENV)/installed
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: $(VENV)/installed
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf $(VENV) runs

@@ -1,0 +1,9 @@
+"""The user's mistakes: one sentence that names the value, the rule and the remedy."""
+
+
+class Mistake(ValueError):
+    """A wrong input. The command line prints its sentence and exits with status 2."""
+
+
+class Aborted(RuntimeError):
+    """A round with fewer clients than its noise relies on. Nothing of it is released."""
