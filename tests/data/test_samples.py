@@ -1,0 +1,92 @@
+import numpy as np
+import pytest
+import torch
+
+from hush.data import Samples, Split, samples
+from hush.errors import Mistake
+
+
+def test_a_pair_of_arrays_becomes_float_inputs_and_whole_targets() -> None:
+    got = samples((np.arange(6, dtype=np.uint8).reshape(3, 2), np.array([0, 1, 2], dtype=np.int8)))
+    assert len(got) == 3
+    assert got.inputs.dtype == torch.float32
+    assert got.targets.dtype == torch.int64
+    assert got.inputs.tolist() == [[0, 1], [2, 3], [4, 5]]
+
+
+def test_float_targets_stay_numbers() -> None:
+    assert (
+        samples((torch.zeros(2, 3), torch.tensor([0.5, 1.5], dtype=torch.float64))).targets.dtype
+        == torch.float32
+    )
+
+
+def test_a_dataset_equals_its_tensors() -> None:
+    x, y = torch.rand(5, 1, 2, 2), torch.arange(5)
+    got = samples(torch.utils.data.TensorDataset(x, y))
+    assert torch.equal(got.inputs, x)
+    assert torch.equal(got.targets, y)
+
+
+def test_rows_are_taken_in_order() -> None:
+    got = Samples(torch.arange(4.0)[:, None], torch.arange(4)).rows(torch.tensor([2, 0]))
+    assert got.targets.tolist() == [2, 0]
+    assert got.inputs.tolist() == [[2.0], [0.0]]
+
+
+class Stream(torch.utils.data.IterableDataset):  # type: ignore[type-arg]
+    def __iter__(self):  # type: ignore[no-untyped-def]
+        yield 0, 0
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ((torch.zeros(3, 2), torch.zeros(2)), "3 rows and targets 2"),
+        ((torch.zeros(()), torch.zeros(())), "first axis"),
+        ("fashion-mnist", "type str"),
+        (Stream(), "no length"),
+        (torch.utils.data.TensorDataset(torch.zeros(2, 1)), "pairs"),
+        (torch.utils.data.TensorDataset(torch.zeros(0, 1), torch.zeros(0)), "empty"),
+        ((["a", "b"], [0, 1]), "inputs cannot become a tensor"),
+    ],
+)
+def test_data_that_is_no_data(data: object, words: str) -> None:
+    with pytest.raises(Mistake, match=words):
+        samples(data)
+
+
+def test_a_split_gives_each_client_its_rows() -> None:
+    split = Split.of([[3, 1], np.array([0]), torch.tensor([5, 4, 2])])
+    assert len(split) == 3
+    assert split.sizes.tolist() == [2, 1, 3]
+    assert [split.rows_of(k).tolist() for k in range(3)] == [[3, 1], [0], [5, 4, 2]]
+    split.check(6)
+    with pytest.raises(Mistake, match="row 5, but the data has 5 rows"):
+        split.check(5)
+    with pytest.raises(Mistake, match="client 3"):
+        split.rows_of(3)
+    with pytest.raises(Mistake, match="client -1"):
+        split.rows_of(-1)
+
+
+@pytest.mark.parametrize(
+    ("clients", "words"),
+    [
+        ([[0], []], "client 1 has no rows"),
+        ([[0, 1], [1]], "row 1 is held twice"),
+        ([[2, 2]], "row 2 is held twice"),
+        ([[-1]], "negative"),
+        ([], "at least one client"),
+    ],
+)
+def test_a_split_that_is_none(clients: list[list[int]], words: str) -> None:
+    with pytest.raises(Mistake, match=words):
+        Split.of(clients)
+
+
+def test_starts_must_cover_the_rows() -> None:
+    with pytest.raises(Mistake, match="starts"):
+        Split(torch.arange(4), torch.tensor([0, 2]))
+    with pytest.raises(Mistake, match="client 1 has no rows"):
+        Split(torch.arange(4), torch.tensor([0, 3, 2, 4]))
