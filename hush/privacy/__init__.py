@@ -1,0 +1,32 @@
+"""The ledger, the accountants, calibration, the adversaries' views and the privacy card."""
+
+from hush.privacy.accountants import ACCOUNTANTS, Release, epsilon, gaussian_epsilon
+from hush.privacy.calibration import noise_for, spent
+from hush.privacy.card import Facts, card, render
+from hush.privacy.events import SAMPLINGS, Event, Sampling, relation, releases, repeated
+from hush.privacy.ledger import Ledger
+from hush.privacy.views import Participation, model_epsilon, paper_epsilon, stated, views
+
+__all__ = [
+    "ACCOUNTANTS",
+    "SAMPLINGS",
+    "Event",
+    "Facts",
+    "Ledger",
+    "Participation",
+    "Release",
+    "Sampling",
+    "card",
+    "epsilon",
+    "gaussian_epsilon",
+    "model_epsilon",
+    "noise_for",
+    "paper_epsilon",
+    "relation",
+    "releases",
+    "render",
+    "repeated",
+    "spent",
+    "stated",
+    "views",
+]

@@ -1,0 +1,150 @@
+"""The privacy card: one page that says what is protected, against whom, and on which assumptions."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from textwrap import fill
+from typing import Any
+
+from hush.privacy.events import Sampling, relation
+from hush.privacy.views import stated
+
+_SEES = {
+    "model": "anyone who receives the released models of all rounds, and does not know who took part",
+    "server": "the server: knows who took part in each round, and sees the sum of their uploads",
+    "upload": "whoever reads single uploads (the server, the line): only the client's own noise share counts",
+}
+_PROTECTED = "the whole contribution of one client to the training, in all rounds together"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a run knows about its own privacy. epsilon: the views, by name; a value may be "none"."""
+
+    scheme: str
+    private: bool
+    rounds: int
+    delta: float | None
+    accountant: str
+    sampling: Sampling
+    population: int
+    cohort: float
+    epsilon: Mapping[str, float | str] = field(default_factory=dict)
+    participation_worst: int = 0
+    participation_median: float = 0.0
+    noise_source: str = "simulation seed: not a deployment"
+    assumptions: tuple[str, ...] = ()
+    unnoised: tuple[str, ...] = ()
+    paper_epsilon: float | None = None
+    reason: str = "the updates travel without a bound and without noise"
+
+
+def card(facts: Facts) -> dict[str, Any]:
+    """The card as a JSON object. A scheme without a guarantee gets "none" and the reason, never a number."""
+    common = {
+        "scheme": facts.scheme,
+        "guarantee": "differential privacy, client level" if facts.private else "none",
+        "rounds": facts.rounds,
+        "population": facts.population,
+        "cohort": facts.cohort,
+        "sampling": facts.sampling,
+        "participation": {"worst": facts.participation_worst, "median": facts.participation_median},
+        "unnoised": list(facts.unnoised),
+    }
+    if not facts.private:
+        return {**common, "reason": facts.reason}
+    return {
+        **common,
+        "level": "client",
+        "protected": _PROTECTED,
+        "relation": relation(facts.sampling),
+        "delta": facts.delta,
+        "accountant": facts.accountant,
+        "adversaries": [_adversary(name, facts) for name in _SEES if name in facts.epsilon],
+        "paper": _paper(facts),
+        "noise_source": facts.noise_source,
+        "assumptions": [*_standing(facts), *facts.assumptions],
+    }
+
+
+def render(card: Mapping[str, Any]) -> str:
+    """The card as a page of plain text."""
+    lines = [f"Privacy card: {card['scheme']}", ""]
+    if card["guarantee"] == "none":
+        lines += _wrapped("Guarantee", f"none: {card['reason']}. No epsilon can be stated.")
+    else:
+        lines += _wrapped(
+            "Guarantee", f"{card['guarantee']}, delta {card['delta']:g}, {card['accountant']} accountant"
+        )
+        lines += _wrapped("Protected", card["protected"])
+        lines += _wrapped("Neighbours", card["relation"])
+    cohort = f"{card['cohort']:g} of {card['population']} clients a round, {card['sampling']} sampling"
+    lines += _wrapped("Rounds", f"{card['rounds']}, {cohort}")
+    joined = card["participation"]
+    lines += _wrapped("Took part", f"at most {joined['worst']} rounds, median {joined['median']:g}")
+    if card["guarantee"] != "none":
+        lines += _wrapped("Noise from", card["noise_source"])
+        lines += ["", f"{'against':<10}{'epsilon':>9}{'median':>9}  who that is"]
+        for row in card["adversaries"]:
+            numbers = f"{_number(row['epsilon']):>9}{_number(row.get('epsilon_median', '')):>9}"
+            lines.append(
+                fill(
+                    row["sees"],
+                    100,
+                    initial_indent=f"{row['name']:<10}{numbers}  ",
+                    subsequent_indent=" " * 30,
+                )
+            )
+        lines.append(
+            " " * 10 + "epsilon is the worst client's, median the middle one's of all registered clients"
+        )
+        if card["paper"]:
+            lines += [
+                "",
+                *_wrapped("The paper's", f"{card['paper']['how']}: {_number(card['paper']['epsilon'])}"),
+            ]
+        lines += _listed("Assumptions", card["assumptions"])
+    lines += _listed("Used without noise", card["unnoised"])
+    return "\n".join(lines) + "\n"
+
+
+def _adversary(name: str, facts: Facts) -> dict[str, Any]:
+    row: dict[str, Any] = {"name": name, "sees": _SEES[name], "epsilon": facts.epsilon[name]}
+    if f"{name}_median" in facts.epsilon:
+        row["epsilon_median"] = facts.epsilon[f"{name}_median"]
+    return {**row, "delta": facts.delta, "accountant": facts.accountant, "rounds": facts.rounds}
+
+
+def _paper(facts: Facts) -> dict[str, Any] | None:
+    """The papers' accounting, where it differs from the card's own."""
+    if facts.paper_epsilon is None or (facts.sampling == "poisson" and facts.accountant == "moments"):
+        return None
+    return {"epsilon": stated(facts.paper_epsilon), "how": "moments, cohorts taken as Poisson"}
+
+
+def _standing(facts: Facts) -> list[str]:
+    """What every card rests on, given how the run sampled and what the server saw."""
+    found = ["model: nobody outside the server learns who was drawn for a round"]
+    if facts.sampling == "fixed" and facts.accountant != "pld":
+        found.append(
+            "model: the worst pair of one fixed-size round is taken as the worst of all rounds together; "
+            "this is not proven, and the pld accountant gives the proven bound"
+        )
+    if "upload" in facts.epsilon:
+        found.append("server: it looks at the sum alone; it could read single uploads, see upload")
+    else:
+        found.append("server: secure aggregation shows it the sum alone")
+    found.append("model, server: the other clients of the cohort are honest and add their noise shares")
+    return found
+
+
+def _number(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.2f}"
+
+
+def _wrapped(name: str, text: str) -> list[str]:
+    return [fill(text, 100, initial_indent=f"{name:<13}", subsequent_indent=" " * 13)]
+
+
+def _listed(title: str, items: list[str]) -> list[str]:
+    rows = [fill(item, 100, initial_indent="  - ", subsequent_indent="    ") for item in items or ["nothing"]]
+    return ["", title, *rows]

@@ -1,0 +1,111 @@
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hush.errors import Mistake
+from hush.privacy.accountants import epsilon, gaussian_epsilon
+from hush.privacy.events import Event, releases
+from hush.privacy.views import Participation, model_epsilon, paper_epsilon, views
+
+DELTA = 1e-5
+EVENT = Event(round=1, noise=1.54, share=0.154, rate=1 / 60, sampling="poisson")
+
+
+def played(event, cohorts, clients=5):
+    events, participation = [], Participation(clients)
+    for number, members in enumerate(cohorts, 1):
+        events.append(replace(event, round=number))
+        participation.add(events[-1], members)
+    return events, participation
+
+
+def test_each_adversary_gets_its_own_epsilon():
+    events, participation = played(EVENT, [[0, 1], [0, 2], [0, 1]])
+    found = views(events, participation, DELTA)
+    assert list(found) == ["model", "server", "server_median", "upload", "upload_median"]
+    assert found["model"] == epsilon(releases(events), DELTA)
+    assert found["server"] == pytest.approx(5.02, abs=0.005)
+    assert found["server_median"] == pytest.approx(2.67, abs=0.005)
+    assert found["upload"] == pytest.approx(gaussian_epsilon(math.sqrt(3) / 0.154, DELTA))
+    assert found["upload_median"] == pytest.approx(gaussian_epsilon(1 / 0.154, DELTA))
+    assert (participation.worst(), participation.median()) == (3, 1.0)
+
+
+def test_secure_aggregation_leaves_no_upload_to_see():
+    events, participation = played(EVENT, [[0, 1]])
+    assert list(views(events, participation, DELTA, secure=True)) == ["model", "server", "server_median"]
+
+
+def test_fixed_cohorts_count_a_replaced_client():
+    events, participation = played(replace(EVENT, sampling="fixed"), [[0], [0], [0]])
+    found = views(events, participation, DELTA)
+    assert found["server"] == pytest.approx(gaussian_epsilon(2 * math.sqrt(3) / 1.54, DELTA))
+    events = [replace(EVENT, sampling="fixed", round=t) for t in range(1, 201)]
+    assert round(model_epsilon(events, DELTA), 2) == 3.35
+    assert round(model_epsilon(events, DELTA, proven=False), 2) == 3.10
+    assert round(paper_epsilon(events, DELTA), 2) == 1.00
+
+
+def test_a_client_that_never_came_spent_nothing_at_the_server():
+    events, participation = played(EVENT, [[0]])
+    assert views(events, participation, DELTA)["server_median"] == 0.0
+
+
+@pytest.mark.parametrize("accountant", ["moments", "rdp", "pld"])
+def test_without_a_guarantee_every_view_says_none(accountant):
+    nothing = views([], Participation(3), DELTA, accountant)
+    assert set(nothing.values()) == {"none"}
+    events, participation = played(replace(EVENT, noise=0.0, share=0.0), [[0, 1, 2]])
+    assert set(views(events, participation, DELTA, accountant).values()) == {"none"}
+
+
+def test_the_higher_middle_client_is_the_median():
+    events, participation = played(EVENT, [[2, 3]], clients=4)
+    assert views(events, participation, DELTA)["server_median"] == pytest.approx(2.67, abs=0.005)
+
+
+def test_the_vote_costs_but_is_no_training_round():
+    participation = Participation(2)
+    participation.add(replace(EVENT, round=0, label="vote", rate=1.0), [0, 1])
+    assert participation.worst() == 0
+    assert participation.server.tolist() == pytest.approx([1 / 1.54**2] * 2)
+
+
+def test_participation_survives_a_checkpoint():
+    _, participation = played(EVENT, [[0, 1], [1]])
+    again = Participation.of(participation.state())
+    again.add(EVENT, [4])
+    assert participation.rounds.tolist() == [1, 2, 0, 0, 0]
+    assert again.rounds.tolist() == [1, 2, 0, 0, 1]
+    np.testing.assert_array_equal(again.upload[:4], participation.upload[:4])
+    np.testing.assert_array_equal(again.server[:4], participation.server[:4])
+
+
+def test_slack_is_paid_out_of_delta():
+    clean = [replace(EVENT, round=t) for t in range(1, 51)]
+    slack = 5e-8
+    events = [replace(e, slack=slack) for e in clean]
+    found = model_epsilon(events, DELTA)
+    left = DELTA - math.exp(found) * 50 * slack
+    assert found > model_epsilon(clean, DELTA)
+    assert epsilon(releases(events), left) <= found
+    assert epsilon(releases(events), left) == pytest.approx(found, rel=1e-4)
+
+
+@pytest.mark.parametrize("slack", [1e-5, 2e-6])
+def test_too_much_slack_leaves_no_guarantee(slack):
+    """The second leaves delta - slack positive at epsilon 0 and nothing at the epsilon that it needs."""
+    events, participation = played(replace(EVENT, slack=slack, noise=0.3, rate=0.5), [[0]])
+    assert model_epsilon(events, DELTA) == math.inf
+    assert views(events, participation, DELTA)["model"] == "none"
+
+
+def test_mistakes():
+    with pytest.raises(Mistake, match="clients=0"):
+        Participation(0)
+    with pytest.raises(Mistake, match="members must be numbers from 0 to 4"):
+        Participation(5).add(EVENT, [5])
+    with pytest.raises(Mistake, match="mixed"):
+        views([EVENT, replace(EVENT, sampling="fixed")], Participation(2), DELTA)
