@@ -1,0 +1,89 @@
+"""Tables for the terminal: one run at its end, and several side by side."""
+
+from collections.abc import Sequence
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from hush.report import runs, words
+from hush.report.runs import Run
+
+
+def summary(run: Run) -> Table:
+    """Accuracy, kB per client and epsilon per adversary after the last round."""
+    last, found = run.last, runs.accuracies(run)
+    title = f"{run.scheme} on {run.data}, {len(run.rounds):,} of {run.total:,} rounds"
+    table = Table(title=Text(title), box=SIMPLE_HEAD, title_justify="left", show_header=False, pad_edge=False)
+    table.add_column(no_wrap=True)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(style="dim")
+    table.add_row("accuracy, last", *_at(found[-1] if found else None, "round"))
+    table.add_row("accuracy, best", *_at(_best(run), "round"), end_section=True)
+    for way in ("up", "down"):
+        parts = [
+            f"{kind} {words.kB(runs.kilobytes(last, way, kind))} (at most "
+            f"{words.kB(runs.kilobytes(last, way, kind, 'max'))})"
+            for kind in ("payload", "protocol")
+        ]
+        mean = words.kB(runs.kilobytes(last, way))
+        table.add_row(f"kB {way} per client", mean, "mean; " + ", ".join(parts), end_section=way == "down")
+    for view in runs.views(last):
+        table.add_row(f"epsilon, {view}", words.epsilon(runs.epsilon(last, view)), _epsilon_note(run, view))
+    return table
+
+
+def comparison(several: Sequence[Run]) -> Table:
+    """One row per run: accuracy, mean kB per client, epsilon of the worst client."""
+    deltas = ", ".join(dict.fromkeys(words.delta(run.delta) for run in several if _private(run)))
+    caption = "accuracy at the last and the best round; kB per client, mean"
+    caption += f"; epsilon of the worst client, delta {deltas}" if deltas else ""
+    table = Table(
+        box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), caption=caption, caption_justify="left"
+    )
+    table.add_column("\nrun", overflow="fold")
+    views = [view for view in runs.VIEWS if any(view in runs.views(run.last) for run in several)]
+    for head in ("\nlast", "\nbest", "kB\nup", "kB\ndown", *(f"ε\n{view}" for view in views)):
+        table.add_column(head, justify="right", no_wrap=True)
+    for run, label in zip(several, labels(several), strict=True):
+        last, found = run.last, runs.accuracies(run)
+        table.add_row(
+            Text(f"{label}\n{run.scheme}\n{run.data}"),
+            "\n".join(_at(found[-1] if found else None, "at")),
+            "\n".join(_at(_best(run), "at")),
+            words.kB(runs.kilobytes(last, "up")),
+            words.kB(runs.kilobytes(last, "down")),
+            *(words.epsilon(runs.epsilon(last, view)) if view in runs.views(last) else "–" for view in views),
+            end_section=True,
+        )
+    return table
+
+
+def labels(several: Sequence[Run]) -> list[str]:
+    """Each run's name, or its path where two runs have the same name."""
+    names = [run.name for run in several]
+    return [run.name if names.count(run.name) == 1 else str(run.path) for run in several]
+
+
+def _best(run: Run) -> tuple[int, float] | None:
+    row = run.last
+    return (row["best_round"], row["best_accuracy"]) if runs.finite(row["best_accuracy"]) else None
+
+
+def _at(point: tuple[int, float] | None, word: str) -> tuple[str, str]:
+    if point is None:
+        return words.accuracy(None), ""
+    return words.accuracy(point[1]), f"{word} {point[0]}"
+
+
+def _epsilon_note(run: Run, view: str) -> str:
+    row = run.last
+    if runs.epsilon(row, view) is None:
+        return f"no guarantee; {words.SEES[view]}"
+    median = runs.epsilon(row, f"{view}_median")
+    middle = f"median client {words.epsilon(median)}; " if f"{view}_median" in row["epsilon"] else ""
+    return f"delta {words.delta(run.delta)}; {middle}{words.SEES[view]}"
+
+
+def _private(run: Run) -> bool:
+    return any(runs.epsilon(run.last, view) is not None for view in runs.views(run.last))
