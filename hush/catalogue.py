@@ -1,0 +1,172 @@
+"""Every published scheme by name: a few lines and a citation each."""
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from hush.coordinates import Coordinates, RandomK, TopK, Vote
+from hush.errors import Mistake
+from hush.sampling import Fixed, Sampling
+from hush.scheme import Scheme
+from hush.stages import AdaptiveClip, Clip, Noise, Weigh
+from hush.trainers import Sgd
+
+U = "Kerkouche, Ács, Castelluccia, Genevès: Constrained Differentially Private Federated Learning (2021)"
+
+
+@dataclass(frozen=True)
+class Knobs:
+    """What a catalogue entry lets the user set. Defaults are the first paper's for Fashion-MNIST."""
+
+    sampling: Sampling = Fixed(100)
+    ratio: float = 0.005
+    rate: float = 0.215
+    steps: int = 5
+    batch: int = 10
+    probe: int = 5
+    clip: Clip | AdaptiveClip = AdaptiveClip()
+    noise: float = 1.0
+    vote: float | None = None
+
+    def sgd(self, free: bool = False) -> Sgd:
+        """Local training; `free` lets weights train that do not travel."""
+        return Sgd(self.rate, self.steps, self.batch, free)
+
+    def top(self) -> Coordinates:
+        """The Top-K by public data or, with `vote`, by a vote of the clients with that noise."""
+        if self.vote is None:
+            return TopK(self.ratio, self.rate, self.probe)
+        return Vote(self.ratio, self.rate, self.probe, self.batch, self.vote)
+
+
+def fl_std(k: Knobs) -> Scheme:
+    """All weights travel both ways; the mean is weighted by the number of records; nothing is protected."""
+    return Scheme(k.sgd(), k.sampling, stages=(Weigh(),))
+
+
+def fl_top(k: Knobs) -> Scheme:
+    """A fixed Top-K of the weights trains and travels both ways; nothing is protected."""
+    return Scheme(k.sgd(), k.sampling, k.top())
+
+
+def fl_top_bis(k: Knobs) -> Scheme:
+    """All weights train at the client, the fixed Top-K travels both ways; nothing is protected."""
+    return Scheme(k.sgd(free=True), k.sampling, k.top())
+
+
+def fl_basic(k: Knobs) -> Scheme:
+    """A fresh random set trains and travels up, the whole model down; nothing is protected."""
+    return Scheme(k.sgd(), k.sampling, RandomK(k.ratio, fresh=True))
+
+
+def fl_bas_2(k: Knobs) -> Scheme:
+    """All weights train, a fresh random set travels up, the whole model down; nothing is protected."""
+    return Scheme(k.sgd(free=True), k.sampling, RandomK(k.ratio, fresh=True))
+
+
+def fl_bas_3(k: Knobs) -> Scheme:
+    """One random set trains and travels both ways; nothing is protected."""
+    return Scheme(k.sgd(), k.sampling, RandomK(k.ratio, fresh=False))
+
+
+def fl_bas_4(k: Knobs) -> Scheme:
+    """All weights train, one random set travels both ways; nothing is protected."""
+    return Scheme(k.sgd(free=True), k.sampling, RandomK(k.ratio, fresh=False))
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A scheme of the catalogue: its name, where it comes from, and the function that builds it."""
+
+    name: str
+    paper: str
+    build: Callable[[Knobs], Scheme]
+    private: bool = False
+
+    @property
+    def summary(self) -> str:
+        """What travels up and down, and what is protected."""
+        text = (self.build.__doc__ or "").strip()
+        if self.private:
+            text = text.replace("the mean is weighted by the number of records", "the mean is uniform")
+            text = text.replace("nothing is protected", "each client is protected (clipped, noise in shares)")
+        return text
+
+    def scheme(self, knobs: Knobs) -> Scheme:
+        """The scheme; the private variant clips what travels and adds noise, with uniform weights."""
+        base = self.build(knobs)
+        return replace(base, stages=(knobs.clip, Noise(knobs.noise))) if self.private else base
+
+
+def _pair(name: str, build: Callable[[Knobs], Scheme], where: str, where_private: str) -> list[Entry]:
+    return [Entry(name, f"{U}, {where}", build), Entry(f"{name}-dp", f"{U}, {where_private}", build, True)]
+
+
+ENTRIES: dict[str, Entry] = {
+    entry.name: entry
+    for pair in (
+        _pair("fl-std", fl_std, "supplement Alg. 1-2", "supplement Alg. 3"),
+        _pair("fl-top", fl_top, "Alg. 1-2, Table 1", "Alg. 2-3, Table 1"),
+        _pair("fl-top-bis", fl_top_bis, "supplement D", "supplement D, Table 6"),
+        _pair("fl-basic", fl_basic, "section 4, Table 1", "section 4, Table 1"),
+        _pair("fl-bas-2", fl_bas_2, "supplement D", "supplement D, Table 6"),
+        _pair("fl-bas-3", fl_bas_3, "supplement D", "supplement D, Table 6"),
+        _pair("fl-bas-4", fl_bas_4, "supplement D", "supplement D, Table 6"),
+    )
+    for entry in pair
+}
+ALIASES = {"fl-bas-1": "fl-basic", "fl-bas-1-dp": "fl-basic-dp"}
+
+# The papers' clipping bounds S: by data set, scheme and compression ratio (supplement, Tables 4 and 5).
+_R = (0.001, 0.005, 0.01, 0.05, 0.1)
+PAPER_CLIP: dict[str, dict[str, dict[float, float]]] = {
+    "fashion-mnist": {
+        "fl-basic-dp": dict(zip(_R, (0.05, 0.12, 0.16, 0.34, 0.45), strict=True)),
+        "fl-bas-2-dp": dict(zip(_R, (0.07, 0.16, 0.23, 0.52, 0.75), strict=True)),
+        "fl-bas-3-dp": dict(zip(_R, (0.05, 0.11, 0.16, 0.33, 0.44), strict=True)),
+        "fl-bas-4-dp": dict(zip(_R, (0.06, 0.15, 0.21, 0.51, 0.74), strict=True)),
+        "fl-top-bis-dp": dict(zip(_R, (1.25, 1.59, 1.79, 2.18, 2.34), strict=True)),
+        "fl-top-dp": dict(zip(_R, (0.50, 0.61, 0.64, 0.87, 1.0), strict=True)),
+        "fl-std-dp": {1.0: 2.40},
+    },
+}
+
+
+def entry(name: str) -> Entry:
+    """The entry of this name; an unknown name is refused with the nearest one."""
+    name = ALIASES.get(name, name)
+    if name not in ENTRIES:
+        near = difflib.get_close_matches(name, [*ENTRIES, *ALIASES], n=1, cutoff=0.4)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise Mistake(f"scheme {name!r} is not known: {hint}`hush schemes` lists all")
+    return ENTRIES[name]
+
+
+def scheme(name: str, **knobs: object) -> Scheme:
+    """A published scheme by name. Keywords are the fields of Knobs; `clip` may be a number.
+
+    >>> scheme("fl-top-dp", ratio=0.01, clip=0.5, noise=1.2).private
+    True
+    """
+    found = entry(name)
+    known = Knobs.__dataclass_fields__
+    for key in knobs:
+        if key not in known:
+            raise Mistake(f"{name} has no setting {key!r}: choose from {', '.join(known)}")
+    if isinstance(knobs.get("clip"), int | float):
+        knobs["clip"] = Clip(float(knobs["clip"]))  # type: ignore[arg-type]
+    return found.scheme(Knobs(**knobs))  # type: ignore[arg-type]
+
+
+def paper_clip(name: str, data: str, ratio: float) -> float:
+    """The bound S that the paper used for this scheme, data set and ratio."""
+    table = PAPER_CLIP.get(data, {}).get(ENTRIES[ALIASES.get(name, name)].name, {})
+    if 1.0 in table:
+        return table[1.0]
+    if ratio not in table:
+        known = ", ".join(f"{r:g}" for r in table) or "none"
+        raise Mistake(
+            f"clip='paper' has no value for {name} on {data} at ratio {ratio:g} (known: {known}):"
+            " give a number, 'public' or 'adaptive'"
+        )
+    return table[ratio]

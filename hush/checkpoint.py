@@ -1,0 +1,75 @@
+"""A run's state on disk: one file, written whole or not at all, refused if a bit of it changed."""
+
+import hashlib
+import json
+import os
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+
+from hush.errors import Mistake
+from hush.privacy import Participation
+from hush.rounds import State
+from hush.traffic import Traffic
+
+Facts = dict[str, object]
+
+
+def write(path: Path, data: bytes) -> None:
+    """Write a file atomically: after a crash there is the old one or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rough = path.with_name(path.name + ".part")
+    with rough.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(rough, path)
+
+
+def save_state(path: Path, state: State, facts: Facts) -> None:
+    """The state and a few plain facts of the caller."""
+    tensors = {"weights": state.weights, "traffic": torch.from_numpy(state.traffic.counts)}
+    if state.live is not None:
+        tensors["live"] = state.live
+    tensors |= {f"joined {name}": torch.from_numpy(a) for name, a in state.participation.state().items()}
+    head = {"round": state.round, "clip": state.clip, "facts": facts}
+    meta = {"head": json.dumps(head), "digest": _digest(tensors, json.dumps(head))}
+    write(path, save(tensors, metadata=meta))
+
+
+def load_state(path: Path) -> tuple[State, Facts]:
+    """What save_state wrote."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            meta = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        if _digest(tensors, meta.get("head", "")) != meta.get("digest"):
+            raise Mistake(f"checkpoint {path} is corrupt: start the run again in a new directory")
+    except (SafetensorError, OSError) as error:
+        raise Mistake(
+            f"checkpoint {path} cannot be read ({error}): start the run again in a new directory"
+        ) from None
+    head = json.loads(meta["head"])
+    counts = tensors["traffic"].numpy()
+    joined = {
+        name.removeprefix("joined "): t.numpy() for name, t in tensors.items() if name.startswith("joined ")
+    }
+    state = State(
+        head["round"],
+        tensors["weights"],
+        tensors.get("live"),
+        head["clip"],
+        Traffic(counts.shape[1], counts),
+        Participation.of(joined),
+    )
+    return state, head["facts"]
+
+
+def _digest(tensors: dict[str, torch.Tensor], head: str) -> str:
+    digest = hashlib.sha256(head.encode())
+    for name in sorted(tensors):
+        digest.update(name.encode())
+        digest.update(tensors[name].contiguous().numpy().tobytes())
+    return digest.hexdigest()

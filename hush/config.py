@@ -1,0 +1,146 @@
+"""What a run is asked to do, as TOML: every key has a type, and an unknown one is an error."""
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tomli_w
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from hush.errors import Mistake
+
+Count = Annotated[int, Field(ge=1)]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Data(_Table):
+    """Which data, and who holds which part of it."""
+
+    name: str = "fashion-mnist"
+    clients: Count | None = None
+    partition: Literal["iid", "shards", "dirichlet", "column"] = "iid"
+    size: Count | None = None
+    shards: Count = 2
+    alpha: Annotated[float, Field(gt=0)] = 0.5
+    column: str | None = None
+    public: str | None = None
+    public_size: Count = 10
+
+
+class Model(_Table):
+    """Which network and loss: names of hush's own, or file.py:function."""
+
+    name: str | None = None
+    loss: str = "cross-entropy"
+
+
+class Scheme(_Table):
+    """Which scheme of the catalogue, and its privacy."""
+
+    name: str = "fl-top-dp"
+    ratio: Annotated[float, Field(gt=0, le=1)] = 0.005
+    select: Literal["public", "vote"] = "public"
+    clip: Literal["paper", "public", "adaptive"] | Annotated[float, Field(gt=0)] | None = None
+    quantile: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    noise: Annotated[float, Field(gt=0)] | None = None
+    epsilon: Annotated[float, Field(gt=0)] | None = None
+    delta: Annotated[float, Field(gt=0, lt=1)] | None = None
+    accountant: Literal["moments", "rdp", "pld"] = "pld"
+
+
+class Train(_Table):
+    """Local training at a client."""
+
+    rate: Annotated[float, Field(gt=0)] | None = None
+    steps: Count = 5
+    batch: Count = 10
+    probe: Count = 5
+
+
+class Sampling(_Table):
+    """Who takes part in a round."""
+
+    kind: Literal["poisson", "fixed"] | None = None
+    cohort: Count | None = None
+    floor: Annotated[int, Field(ge=0)] = 0
+    tolerance: Annotated[float, Field(ge=0, lt=1)] = 0.0
+
+
+class Run(_Table):
+    """How long, from which seed, and how often to look."""
+
+    rounds: Count = 50
+    seed: Annotated[int, Field(ge=0)] = 0
+    eval_every: Count = 1
+    block: Count | None = None
+
+
+class Config(_Table):
+    """A whole run."""
+
+    data: Data = Data()
+    model: Model = Model()
+    scheme: Scheme = Scheme()
+    train: Train = Train()
+    sampling: Sampling = Sampling()
+    run: Run = Run()
+
+
+def parse(tables: dict[str, Any], where: str) -> Config:
+    """A Config from tables of plain values; the first mistake is told in one sentence."""
+    try:
+        return Config.model_validate(tables)
+    except ValidationError as error:
+        raise Mistake(_sentence(error, where)) from None
+
+
+def read(path: Path) -> Config:
+    """A Config from a TOML file; functions and data files are found beside it."""
+    try:
+        tables = tomllib.loads(path.read_text())
+    except FileNotFoundError:
+        raise Mistake(
+            f"{path} is not there: give a TOML file or the name of a scheme (`hush schemes`)"
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise Mistake(f"{path} is not TOML: {error}") from None
+    except OSError as error:
+        raise Mistake(f"{path} cannot be read: {error.strerror}") from None
+    for table, key in (("data", "name"), ("data", "public"), ("model", "name"), ("model", "loss")):
+        value = tables.get(table, {}).get(key) if isinstance(tables.get(table), dict) else None
+        if isinstance(value, str) and _is_path(value) and not Path(value).is_absolute():
+            tables[table][key] = str((path.parent / value).resolve())
+    return parse(tables, str(path))
+
+
+def dump(config: Config) -> str:
+    """The TOML of a Config; what is not set is left out."""
+    return tomli_w.dumps(config.model_dump(exclude_none=True))
+
+
+def changed(old: Config, new: Config) -> str | None:
+    """The first key in which two configurations differ, in words."""
+    before, after = old.model_dump(), new.model_dump()
+    for table, keys in before.items():
+        for key, value in keys.items():
+            if after[table][key] != value:
+                return f"[{table}] {key} was {value} and is now {after[table][key]}"
+    return None
+
+
+def _is_path(value: str) -> bool:
+    return value.endswith((".npz", ".toml")) or ".py:" in value
+
+
+def _sentence(error: ValidationError, where: str) -> str:
+    first = error.errors()[0]
+    key = ".".join(
+        str(part) for part in first["loc"] if not str(part).startswith(("literal", "function", "constrained"))
+    )
+    if first["type"] == "extra_forbidden":
+        return f"{where}: key {key!r} is not known: remove it or mend its spelling"
+    allowed = [e["msg"] for e in error.errors() if e["loc"][:2] == first["loc"][:2]]
+    return f"{where}: {key} = {first['input']!r} is wrong: {' or '.join(dict.fromkeys(allowed)).lower()}"

@@ -1,0 +1,189 @@
+"""A run in a directory: what it leaves, and how it goes on after a kill."""
+
+import fcntl
+import json
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import save
+
+from hush import checkpoint, config
+from hush.config import Config
+from hush.errors import Mistake
+from hush.experiment import Experiment
+from hush.metrics import evaluate
+from hush.privacy import Facts, Ledger, card, paper_epsilon
+from hush.report import page
+from hush.rounds import Report, State, rounds
+from hush.transports import Local
+
+Row = dict[str, Any]
+
+
+def open_directory(path: Path, resolved: Config, resume: bool) -> None:
+    """Make the directory for this configuration, or find in it a run of the very same one to resume."""
+    stored = path / "config.toml"
+    if stored.exists():
+        if not resume:
+            raise Mistake(
+                f"{path} already holds a run: add --resume to go on with it, or choose another --out"
+            )
+        difference = config.changed(config.read(stored), resolved)
+        if difference:
+            raise Mistake(
+                f"{path} holds a run with another configuration, {difference}: choose another --out"
+            )
+        return
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise Mistake(f"{path} exists and holds no run: choose another --out")
+    checkpoint.write(stored, config.dump(resolved).encode())
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """One process at a time in a run's directory; the lock dies with its process."""
+    with (path / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise Mistake(
+                f"{path} is in use by another process: wait for it or choose another --out"
+            ) from None
+        yield
+
+
+def execute(experiment: Experiment, path: Path) -> Iterator[Row]:
+    """Train in the directory, from its checkpoint if it has one; yields each round's row once written."""
+    with _locked(path):
+        yield from _execute(experiment, path)
+
+
+def _execute(experiment: Experiment, path: Path) -> Iterator[Row]:
+    wanted, task = experiment.config, experiment.task
+    saved, log = path / "checkpoint" / "state.safetensors", path / "rounds.jsonl"
+    state, best = None, {"best_accuracy": 0.0, "best_round": 0}
+    if saved.exists():
+        state, facts = checkpoint.load_state(saved)
+        best = {
+            "best_accuracy": float(str(facts["best_accuracy"])),
+            "best_round": int(str(facts["best_round"])),
+        }
+    done = state.round if state is not None else 0
+    _cut(log, done)
+    ledger_path = path / "privacy.json"
+    ledger = Ledger.load(ledger_path) if ledger_path.exists() else Ledger(ledger_path, _header(experiment))
+    delta = wanted.scheme.delta or 1e-5
+    for report in rounds(
+        experiment.scheme,
+        task,
+        rounds=wanted.run.rounds,
+        seed=wanted.run.seed,
+        delta=delta,
+        accountant=wanted.scheme.accountant,
+        transport=Local(wanted.run.block),
+        ledger=ledger,
+        state=state,
+    ):
+        state = report.state
+        row = _row(report, experiment, best)
+        with log.open("a") as file:
+            file.write(json.dumps(row) + "\n")
+        checkpoint.save_state(saved, report.state, dict(best))
+        ledger.write_card(card(_facts(experiment, report.state, row, ledger)))
+        page.write(path)
+        yield row
+    assert state is not None
+    tensors = {name: t.contiguous() for name, t in task.layout.views(state.weights).items()}
+    checkpoint.write(path / "model.safetensors", save(tensors))
+
+
+def _row(report: Report, experiment: Experiment, best: dict[str, float]) -> Row:
+    run, task = experiment.config.run, experiment.task
+    accuracy = loss = None
+    if task.test is not None and (report.round % run.eval_every == 0 or report.round == run.rounds):
+        score = evaluate(task, report.state.weights)
+        if not math.isfinite(score.loss):
+            raise Mistake(
+                f"round {report.round}: the model yields NaN or infinity on the test data; the run stops here"
+                " and the last good checkpoint stays: lower the training rate or check the model and the data"
+            )
+        accuracy, loss = score.accuracy, score.loss
+        if accuracy > best["best_accuracy"]:
+            best.update(best_accuracy=accuracy, best_round=report.round)
+    return {
+        "round": report.round,
+        "cohort": report.cohort,
+        "aborted": report.aborted,
+        "accuracy": accuracy,
+        "loss": loss,
+        **best,
+        "clip": report.clip,
+        "bytes": report.bytes,
+        "epsilon": report.epsilon,
+        "seconds": round(report.seconds, 3),
+    }
+
+
+def _cut(log: Path, done: int) -> None:
+    """Drop the rows of rounds that the checkpoint does not have: they are run again, bit for bit."""
+    if not log.exists():
+        return
+    kept: list[str] = []
+    for line in log.read_text().splitlines(keepends=True):
+        try:
+            if not line.endswith("\n") or json.loads(line)["round"] > done:
+                break
+        except (json.JSONDecodeError, KeyError, TypeError):
+            raise Mistake(
+                f"{log} is corrupt at line {len(kept) + 1}: start the run again in a new directory"
+            ) from None
+        kept.append(line)
+    if len(kept) != done:
+        raise Mistake(
+            f"{log} has {len(kept)} of {done} rounds of the checkpoint: start again in a new directory"
+        )
+    checkpoint.write(log, "".join(kept).encode())
+
+
+def _header(experiment: Experiment) -> dict[str, object]:
+    wanted = experiment.config
+    return {
+        "scheme": wanted.scheme.name,
+        "delta": wanted.scheme.delta,
+        "accountant": wanted.scheme.accountant,
+        "population": experiment.task.clients,
+    }
+
+
+def _facts(experiment: Experiment, state: State, row: Row, ledger: Ledger) -> Facts:
+    wanted, sampling = experiment.config, experiment.scheme.sampling
+    private = experiment.scheme.private
+    delta = wanted.scheme.delta or 1e-5
+    unnoised = [
+        *experiment.notes,
+        "hyper-parameters (rates, rounds, ratio): assumed chosen without the clients' data",
+        "test metrics and the best round: on test data of the server, which nothing protects",
+    ]
+    return Facts(
+        scheme=wanted.scheme.name,
+        private=private,
+        rounds=row["round"],
+        delta=delta,
+        accountant=wanted.scheme.accountant,
+        sampling=sampling.kind,
+        population=experiment.task.clients,
+        cohort=sampling.cohort(experiment.task.clients),
+        epsilon=row["epsilon"],
+        participation_worst=state.participation.worst(),
+        participation_median=state.participation.median(),
+        assumptions=(
+            "model, server: a round goes through only with the clients that its noise shares were sized for"
+            f" (tolerated loss {sampling.tolerance:.0%}); the summed noise never falls below its multiplier",
+            "cohort sizes and who took part (rounds.jsonl, checkpoint) stay with the server",
+        ),
+        unnoised=tuple(unnoised),
+        paper_epsilon=paper_epsilon(ledger.events, delta) if private else None,
+    )

@@ -1,0 +1,101 @@
+"""A scheme is a value: which weights, how they train, what happens to the updates, how the server moves."""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hush.aggregators import Aggregator, Sum
+from hush.coordinates import All, Coordinates
+from hush.errors import Mistake
+from hush.privacy.events import Event
+from hush.rng import SecretSeed
+from hush.sampling import Sampling
+from hush.spec import Context, Members, Plan, Spec, Total
+from hush.stages import Stage
+from hush.steps import Average, Step
+from hush.task import Task
+from hush.trainers import Trainer
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """The parts of a federated learning scheme. Any combination that passes `check` runs."""
+
+    trainer: Trainer
+    sampling: Sampling
+    coordinates: Coordinates = All()
+    stages: tuple[Stage, ...] = ()
+    step: Step = Average()
+    aggregator: Aggregator = Sum()
+
+    def specs(self, size: int, clip: float | None = None) -> list[Spec]:
+        """The Spec before each stage, and after the last, for an update of `size` numbers."""
+        specs = [Spec(size=size, clip=clip)]
+        for stage in self.stages:
+            specs.append(stage.spec(specs[-1]))
+        return specs
+
+    @property
+    def private(self) -> bool:
+        """Whether the uploads carry noise that a guarantee stands on."""
+        return self.specs(1)[-1].noise is not None
+
+    def check(self, task: Task) -> None:
+        """Refuse, before any data is touched, what cannot run or would break a guarantee."""
+        self.specs(1)
+        if task.layout.buffers and (self.private or not isinstance(self.coordinates, All)):
+            reason = (
+                "its batch statistics leave the clients without noise"
+                if self.private
+                else "its batch statistics do not travel with a subset of the weights"
+            )
+            raise Mistake(
+                f"the model has buffers that training changes ({task.layout.buffers[0]}): {reason};"
+                " replace BatchNorm by GroupNorm, or set track_running_stats=False"
+            )
+        expected = self.sampling.cohort(task.clients)
+        if expected > task.clients:
+            raise Mistake(f"cohort={expected:g} is larger than the population of {task.clients}: lower it")
+
+    def width(self, plan: Plan) -> int:
+        """How many coordinates an update has before the stages."""
+        return plan.weights.numel() if plan.live is None else plan.live.numel()
+
+    def client(self, task: Task, plan: Plan, clients: Members, secret: SecretSeed) -> Tensor:
+        """The uploads of a block of clients, one row each: training, then the stages in order."""
+        x = self.trainer.fit(task, plan.weights, plan.live, clients, secret, plan.round)
+        sizes = task.split.sizes[torch.from_numpy(clients)]
+        for stage, spec in zip(self.stages, self.specs(self.width(plan), plan.clip), strict=False):
+            x = stage.encode(x, Context(spec, plan, clients, sizes, secret))
+        return x
+
+    def server(self, plan: Plan, total: Total, secret: SecretSeed) -> Total:
+        """The stages' other halves, in reverse order."""
+        nobody = Context(Spec(0), plan, np.empty(0, np.int64), torch.empty(0), secret)
+        specs = self.specs(self.width(plan), plan.clip)
+        for stage, spec in reversed(list(zip(self.stages, specs, strict=False))):
+            total = stage.decode(total, replace(nobody, spec=spec))
+        return total
+
+    def move(self, plan: Plan, total: Total) -> Tensor:
+        """The next weights: the mean divides by the planned cohort under DP, by the survivors otherwise."""
+        divisor = plan.cohort if self.private else float(total.count)
+        return self.step.move(plan.weights, plan.live, total.body / divisor) if divisor else plan.weights
+
+    def event(self, plan: Plan, population: int, label: str = "update") -> Event | None:
+        """What this round releases, for the ledger; None where there is no noise and so no guarantee."""
+        spec = self.specs(self.width(plan), plan.clip)[-1]
+        if spec.noise is None:
+            return None
+        return Event(
+            round=plan.round,
+            noise=spec.noise,
+            share=spec.noise / math.sqrt(plan.floor or 1.0),
+            rate=self.sampling.rate(population),
+            sampling=self.sampling.kind,
+            slack=self.sampling.slack(population),
+            label=label,
+        )

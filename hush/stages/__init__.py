@@ -1,0 +1,28 @@
+"""Stages: what happens to an update between training and the wire, and back at the server."""
+
+from typing import Protocol
+
+from torch import Tensor
+
+from hush.spec import Context, Spec, Total
+from hush.stages.clip import AdaptiveClip, Clip
+from hush.stages.noise import Noise
+from hush.stages.weigh import Weigh
+
+__all__ = ["AdaptiveClip", "Clip", "Noise", "Stage", "Weigh"]
+
+
+class Stage(Protocol):
+    """Both halves of a mechanism: encode at the client, decode at the server."""
+
+    def spec(self, s: Spec) -> Spec:
+        """What is known of the output, given the input; a wrong combination is refused here."""
+        ...
+
+    def encode(self, x: Tensor, ctx: Context) -> Tensor:
+        """At the client: one row per client."""
+        ...
+
+    def decode(self, total: Total, ctx: Context) -> Total:
+        """At the server, in reverse order."""
+        ...

@@ -1,0 +1,108 @@
+"""Bounds on what one client may add to the sum."""
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from hush.errors import Mistake
+from hush.spec import Context, Spec, Total
+
+
+def _cut(x: Tensor, bound: float) -> tuple[Tensor, Tensor]:
+    """Each row at norm at most `bound`, and the norms before. A row that is not finite becomes zero.
+
+    The norm is taken in float64 and the result is shrunk by a few units of float32 rounding, so that
+    the bound holds for the numbers that travel. A client whose training failed must not tell by NaN.
+    """
+    x = torch.where(x.isfinite().all(dim=1, keepdim=True), x, torch.zeros_like(x))
+    norms = torch.linalg.vector_norm(x, dim=1, dtype=torch.float64)
+    scale = (bound * (1 - 2.0**-22) / norms).clamp(max=1.0)
+    return x * scale.to(x.dtype).unsqueeze(1), norms
+
+
+def _check(s: Spec, name: str) -> None:
+    if s.noise is not None:
+        raise Mistake(f"{name} after Noise would cut the noise: put it before")
+    if s.weighted:
+        raise Mistake(f"{name} after Weigh bounds the sum but not the weights: leave Weigh out under DP")
+
+
+@dataclass(frozen=True)
+class Clip:
+    """x / max(1, |x|_2 / S): one client moves the sum by at most S.
+
+    Guarantee: the L2 norm of what is sent is at most `bound`.
+    """
+
+    bound: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.bound < math.inf:
+            raise Mistake(f"clip={self.bound} must be positive and finite")
+
+    def spec(self, s: Spec) -> Spec:
+        """The norm is bounded from here on."""
+        _check(s, "Clip")
+        return replace(s, l2=min(s.l2, self.bound))
+
+    def encode(self, x: Tensor, ctx: Context) -> Tensor:
+        """Scale rows that are too long."""
+        return _cut(x, self.bound)[0]
+
+    def decode(self, total: Total, ctx: Context) -> Total:
+        """Nothing to undo."""
+        return total
+
+
+@dataclass(frozen=True)
+class AdaptiveClip:
+    """A bound that follows a quantile of the norms (Andrew, Thakkar, McMahan, Ramaswamy 2021).
+
+    A client sends one more number, c (b - 1/2), where b tells whether its norm was within the bound S.
+    The server's noisy fraction f of such clients moves the bound: S <- S exp(-rate (f - quantile)).
+    c = weight * S, so the count has noise of about sigma / weight clients. The joint vector has norm
+    sqrt(S^2 + c^2/4), which the noise behind it is sized for: the ledger's one event pays for both, as
+    in the authors' 1/z^2 = 1/z_update^2 + 1/(2 z_count)^2.
+
+    Guarantee: the L2 norm of what is sent is at most sqrt(S^2 + c^2/4).
+    """
+
+    start: float = 0.1
+    quantile: float = 0.5
+    rate: float = 0.2
+    weight: float = 0.2
+
+    def __post_init__(self) -> None:
+        if not 0 < self.start < math.inf:
+            raise Mistake(f"clip={self.start} must be positive and finite")
+        if not 0 < self.quantile < 1:
+            raise Mistake(f"quantile={self.quantile} must be in (0, 1)")
+        if not self.rate > 0 or not self.weight > 0:
+            raise Mistake(f"rate={self.rate} and weight={self.weight} of the adaptive clip must be positive")
+
+    def _bounds(self, s: Spec) -> tuple[float, float]:
+        """S and c: the count's number is `weight` times S, so that it follows S over the rounds."""
+        bound = self.start if s.clip is None else s.clip
+        return bound, self.weight * bound
+
+    def spec(self, s: Spec) -> Spec:
+        """One number more, and its part of the norm."""
+        _check(s, "AdaptiveClip")
+        bound, count = self._bounds(s)
+        return replace(s, size=s.size + 1, l2=math.hypot(bound, count / 2), clip=bound)
+
+    def encode(self, x: Tensor, ctx: Context) -> Tensor:
+        """The clipped rows, and what each says of its own norm."""
+        bound, count = self._bounds(ctx.spec)
+        cut, norms = _cut(x, bound)
+        within = (norms <= bound).to(x.dtype) - 0.5
+        return torch.cat([cut, count * within.unsqueeze(1)], dim=1)
+
+    def decode(self, total: Total, ctx: Context) -> Total:
+        """Take the count off, and move the bound of the next round by it."""
+        bound, count = self._bounds(ctx.spec)
+        fraction = float(total.body[-1]) / count / ctx.plan.cohort + 0.5
+        moved = bound * math.exp(-self.rate * (min(max(fraction, 0.0), 1.0) - self.quantile))
+        return replace(total, body=total.body[:-1], clip=moved)

@@ -1,0 +1,50 @@
+"""Gaussian noise in shares."""
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from hush.errors import Mistake
+from hush.spec import Context, Spec, Total
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Each client adds N(0, (S sigma)^2 / floor): the sum of at least `floor` shares has deviation S sigma.
+
+    Guarantee: the sum of the uploads of one round is a Gaussian mechanism of multiplier sigma for one
+    client, as long as at least `floor` clients add their share. With Poisson sampling the shares are
+    sized by the drawn cohort, so that the summed deviation does not tell its size; where nobody was
+    drawn the server adds the whole noise, so that an empty round looks like any other.
+    """
+
+    multiplier: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.multiplier < math.inf:
+            raise Mistake(
+                f"noise={self.multiplier} must be positive: a scheme without noise is one without -dp"
+            )
+
+    def spec(self, s: Spec) -> Spec:
+        """Needs a bounded, unweighted input, and noise only once."""
+        if not s.l2 < math.inf:
+            raise Mistake(f"Noise({self.multiplier}) needs a bounded input: put Clip(c) before it")
+        if s.noise is not None:
+            raise Mistake(f"Noise({self.multiplier}) after another Noise: one is enough")
+        return replace(s, noise=self.multiplier)
+
+    def encode(self, x: Tensor, ctx: Context) -> Tensor:
+        """Add this client's share."""
+        share = ctx.spec.l2 * self.multiplier / math.sqrt(ctx.plan.floor)
+        drawn = [ctx.secret.normal(x.shape[1], "noise", ctx.plan.round, int(k)) for k in ctx.clients]
+        return torch.stack(drawn).mul_(share).add_(x)
+
+    def decode(self, total: Total, ctx: Context) -> Total:
+        """Nothing to undo; an empty round gets its noise here."""
+        if total.count > 0:
+            return total
+        whole = ctx.secret.normal(total.body.numel(), "noise", ctx.plan.round, "server")
+        return replace(total, body=total.body + ctx.spec.l2 * self.multiplier * whole.double())

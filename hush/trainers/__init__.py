@@ -1,0 +1,28 @@
+"""Local training: what a client does with its own data."""
+
+from typing import Protocol
+
+from torch import Tensor
+
+from hush.rng import SecretSeed
+from hush.spec import Members
+from hush.task import Task
+from hush.trainers.sgd import Sgd
+
+__all__ = ["Sgd", "Trainer"]
+
+
+class Trainer(Protocol):
+    """Trains a block of clients from the same weights."""
+
+    def fit(
+        self,
+        task: Task,
+        weights: Tensor,
+        live: Tensor | None,
+        clients: Members,
+        secret: SecretSeed,
+        round: int,
+    ) -> Tensor:
+        """One row per client: what it has to say of the live coordinates (of all, where live is None)."""
+        ...

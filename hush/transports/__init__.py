@@ -1,0 +1,26 @@
+"""Transports: the only contact with clients."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from hush.rng import SecretSeed
+from hush.scheme import Scheme
+from hush.spec import Members, Plan, Total
+from hush.task import Task
+from hush.traffic import Traffic
+from hush.transports.local import Local
+from hush.transports.loopback import Loopback
+
+__all__ = ["Local", "Loopback", "Lost", "Transport"]
+
+Lost = Callable[[int, int], bool]
+
+
+class Transport(Protocol):
+    """Brings a round's plan to its cohort and the uploads back."""
+
+    def gather(
+        self, scheme: Scheme, task: Task, plan: Plan, cohort: Members, secret: SecretSeed, traffic: Traffic
+    ) -> Total:
+        """The total of the cohort's uploads. With fewer survivors than the plan's floor: Aborted."""
+        ...

@@ -1,0 +1,69 @@
+"""A model's weights as one flat vector, and back."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from hush.rng import PublicSeed
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where each parameter, and after them each floating-point buffer, lies in the flat vector."""
+
+    names: tuple[str, ...]
+    shapes: tuple[torch.Size, ...]
+    parameters: int
+    buffers: tuple[str, ...]
+
+    @classmethod
+    def of(cls, model: nn.Module) -> "Layout":
+        """The layout of a model."""
+        parameters = [(name, p.shape) for name, p in model.named_parameters()]
+        buffers = [(name, b.shape) for name, b in model.named_buffers() if b.is_floating_point()]
+        names, shapes = zip(*parameters, *buffers, strict=True)
+        trained = sum(shape.numel() for _, shape in parameters)
+        return cls(names, shapes, trained, tuple(name for name, _ in buffers))
+
+    @property
+    def size(self) -> int:
+        """Length of the flat vector."""
+        return sum(shape.numel() for shape in self.shapes)
+
+    def views(self, flat: Tensor) -> dict[str, Tensor]:
+        """The named tensors, as views of the flat vector."""
+        pieces = torch.split(flat, [shape.numel() for shape in self.shapes])
+        return {n: p.view(s) for n, p, s in zip(self.names, pieces, self.shapes, strict=True)}
+
+
+def flatten(model: nn.Module) -> Tensor:
+    """A copy of the model's weights (and floating-point buffers) as one float32 vector."""
+    state = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    return torch.cat([state[name].detach().reshape(-1).float() for name in Layout.of(model).names])
+
+
+def load(model: nn.Module, flat: Tensor) -> None:
+    """Write the flat vector into the model."""
+    state = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    with torch.no_grad():
+        for name, tensor in Layout.of(model).views(flat).items():
+            state[name].copy_(tensor)
+
+
+def glorot(model: nn.Module, seed: PublicSeed) -> nn.Module:
+    """Initialise in place: weights uniform on ±sqrt(6 / (fan in + fan out)), biases zero.
+
+    The papers' initialisation (Keras). Their clipping bounds come out with it, not with PyTorch's own.
+    """
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if parameter.dim() < 2:
+                parameter.zero_()
+                continue
+            field = parameter[0, 0].numel()
+            limit = np.sqrt(6.0 / (field * (parameter.shape[0] + parameter.shape[1])))
+            draw = seed.generator("init", name).uniform(-limit, limit, parameter.shape)
+            parameter.copy_(torch.from_numpy(draw))
+    return model

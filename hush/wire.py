@@ -1,0 +1,121 @@
+"""Real bytes: the two messages of a round. A message that is not exactly right is refused.
+
+plan    header (48 bytes), live coordinates (4 bytes each, only where clients cannot derive them),
+        weights (4 bytes each; none in round 1, where every client has them from the public seed)
+upload  header (28 bytes), one number per coordinate (4 bytes each)
+
+The header is protocol, the rest is payload. Little-endian; a CRC-32 over all that precedes it ends the
+header; it covers the payload too. An upload names the plan that it answers by the first 8 bytes of the
+plan's BLAKE2b digest, so that an upload of another round or to another model is refused.
+"""
+
+import hashlib
+import math
+import struct
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hush.coordinates import Coordinates
+from hush.errors import Mistake
+from hush.spec import Plan
+
+PLAN = struct.Struct("<4sBBHIIIddd")
+UPLOAD = struct.Struct("<4sBBHII8s")
+CRC = struct.Struct("<I")
+MAGIC, VERSION = b"hush", 1
+PLAN_HEADER, UPLOAD_HEADER = PLAN.size + CRC.size, UPLOAD.size + CRC.size
+
+
+@dataclass(frozen=True)
+class Message:
+    """Packed bytes, and how many of them are header."""
+
+    data: bytes
+    protocol: int
+
+    @property
+    def payload(self) -> int:
+        """Bytes that carry numbers of the model."""
+        return len(self.data) - self.protocol
+
+    @property
+    def digest(self) -> bytes:
+        """What an answer to this message names."""
+        return hashlib.blake2b(self.data, digest_size=8).digest()
+
+
+def pack_plan(plan: Plan, coordinates: Coordinates) -> Message:
+    """What travels down to a client."""
+    first = plan.round <= 1
+    indices = plan.live if plan.live is not None and not coordinates.derivable else None
+    values = plan.weights[plan.live] if plan.live is not None and coordinates.fixed else plan.weights
+    values = values[:0] if first else values
+    count = 0 if indices is None else indices.numel()
+    clip = math.nan if plan.clip is None else plan.clip
+    head = PLAN.pack(MAGIC, VERSION, 1, 32, plan.round, count, values.numel(), plan.cohort, plan.floor, clip)
+    body = b"" if indices is None else indices.numpy().astype("<u4").tobytes()
+    return _seal(head, body + values.numpy().astype("<f4").tobytes())
+
+
+def unpack_plan(data: bytes, start: Tensor, live: Tensor | None, coordinates: Coordinates) -> Plan:
+    """At the client: the plan, from the initial weights and, where it can be derived, the live set."""
+    fields, body = _open(data, PLAN, kind=1, name="plan")
+    round, count, size, cohort, floor, clip = fields
+    if len(body) != 4 * (count + size):
+        raise Mistake(f"plan of round {round} announces {count + size} numbers and carries {len(body) // 4}")
+    if count:
+        live = torch.from_numpy(np.frombuffer(body[: 4 * count], "<u4").astype(np.int64))
+    values = torch.from_numpy(np.frombuffer(body[4 * count :], "<f4").copy())
+    weights = start.clone()
+    if size:
+        partial = live is not None and coordinates.fixed
+        target = live if partial and live is not None else torch.arange(start.numel())
+        if size != target.numel() or (count and int(target.max()) >= start.numel()):
+            raise Mistake(
+                f"plan of round {round} carries {size} weights where {target.numel()} were expected"
+            )
+        weights[target] = values
+    return Plan(round, weights, live, cohort, floor, None if math.isnan(clip) else clip)
+
+
+def pack_upload(row: Tensor, round: int, answers: bytes) -> Message:
+    """What travels up from one client: `answers` is the digest of the plan."""
+    head = UPLOAD.pack(MAGIC, VERSION, 2, 32, round, row.numel(), answers)
+    return _seal(head, row.numpy().astype("<f4").tobytes())
+
+
+def unpack_upload(data: bytes, size: int, round: int, answers: bytes) -> Tensor:
+    """At the server: the numbers, if they are exactly what this round asked for."""
+    (found, count, digest), body = _open(data, UPLOAD, kind=2, name="upload")
+    if found != round:
+        raise Mistake(f"upload of round {found} came in round {round}: refused")
+    if digest != answers:
+        raise Mistake(f"upload of round {round} answers another plan: refused")
+    if count != size or len(body) != 4 * size:
+        raise Mistake(
+            f"upload of round {round} carries {len(body) // 4} numbers where {size} were expected: refused"
+        )
+    return torch.from_numpy(np.frombuffer(body, "<f4").copy())
+
+
+def _seal(head: bytes, body: bytes) -> Message:
+    check = CRC.pack(zlib.crc32(body, zlib.crc32(head)))
+    return Message(head + check + body, len(head) + CRC.size)
+
+
+def _open(data: bytes, layout: struct.Struct, kind: int, name: str) -> tuple[tuple[Any, ...], bytes]:
+    end = layout.size + CRC.size
+    if len(data) < end:
+        raise Mistake(f"{name} of {len(data)} bytes is shorter than its header of {end}: refused")
+    head, body = data[: layout.size], data[end:]
+    magic, version, found, bits, *fields = layout.unpack(head)
+    if magic != MAGIC or version != VERSION or found != kind or bits != 32:
+        raise Mistake(f"{name} does not begin as a hush message of version {VERSION}: refused")
+    if CRC.unpack(data[layout.size : end])[0] != zlib.crc32(body, zlib.crc32(head)):
+        raise Mistake(f"{name} is corrupt, its check sum does not match: refused")
+    return tuple(fields), body
