@@ -1,0 +1,36 @@
+"""The command line: one file per command."""
+
+import sys
+
+import typer
+
+from hush.cli import compare, data, privacy, run, schemes
+from hush.errors import Mistake
+
+app = typer.Typer(
+    help="Federated learning that says little and reveals less.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("run")(run.run)
+app.command("schemes")(schemes.schemes)
+app.add_typer(privacy.app, name="privacy")
+app.add_typer(data.app, name="data")
+app.command("compare")(compare.compare)
+
+
+def main() -> None:
+    """Run a command; a mistake ends with one sentence on standard error and status 2."""
+    try:
+        status = app(standalone_mode=False)
+    except (Mistake, typer.TyperException) as mistake:
+        sentence = mistake.format_message() if isinstance(mistake, typer.TyperException) else str(mistake)
+        if sentence:  # a bare `hush` has printed its help and has nothing to add
+            print(f"hush: {sentence}", file=sys.stderr)
+        status = 2
+    except (KeyboardInterrupt, typer.Abort):
+        print("hush: stopped; a run goes on with --resume", file=sys.stderr)
+        status = 130
+    sys.exit(status if isinstance(status, int) else 0)

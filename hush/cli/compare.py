@@ -1,0 +1,48 @@
+"""hush compare: a table and a figure of some runs."""
+
+import json as encoder
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from hush.report import runs as read
+from hush.report import table
+
+Runs = Annotated[list[Path], typer.Argument(metavar="RUN", help="Directories that `hush run` wrote.")]
+Out = Annotated[Path, typer.Option(help="Where the figure goes: .png, .svg or .pdf.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")]
+
+
+def compare(runs: Runs, out: Out = Path("compare.png"), json: Json = False) -> None:
+    """Set runs side by side: accuracy against bytes and against epsilon."""
+    # matplotlib takes half a second to load, and no other command needs it.
+    from hush.report import figure
+
+    several = [read.read(path) for path in runs]
+    rows = [line(run) for run in several]
+    drawn = figure.compare(several, out)
+    if json:
+        print(encoder.dumps({"runs": rows, "figure": str(drawn)}, allow_nan=False))
+        return
+    console = Console()
+    console.print(table.comparison(several))
+    console.print(f"figure: {drawn}", markup=False, highlight=False, soft_wrap=True)
+
+
+def line(run: read.Run) -> dict[str, Any]:
+    """A run's last state as JSON; accuracy is that of the newest evaluated round."""
+    last, found = run.last, read.accuracies(run)
+    epsilon = {view: read.epsilon(last, view) for view in last["epsilon"]}
+    return {
+        "name": run.name,
+        "scheme": run.scheme,
+        "data": run.data,
+        "round": last["round"],
+        "accuracy": found[-1][1] if found else None,
+        "best_accuracy": last["best_accuracy"] if read.finite(last["best_accuracy"]) else None,
+        "best_round": last["best_round"],
+        "bytes": last["bytes"],
+        "epsilon": {view: "none" if value is None else value for view, value in epsilon.items()},
+    }

@@ -1,0 +1,166 @@
+"""hush run: train a scheme, and leave a directory that tells all about it."""
+
+import json as json_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from hush import config
+from hush.config import Config
+from hush.errors import Mistake
+
+
+def run(
+    experiment: Annotated[str | None, typer.Argument(help="A TOML file, or the name of a scheme.")] = None,
+    data: Annotated[
+        str | None, typer.Option(help="A data set by name, an .npz file, or file.py:function.")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="cnn, mlp, linear, or file.py:function.")] = None,
+    ratio: Annotated[float | None, typer.Option(help="Fraction of the weights that travels.")] = None,
+    clip: Annotated[str | None, typer.Option(help="A number, paper, public or adaptive.")] = None,
+    select: Annotated[str | None, typer.Option(help="Top-K by public data or by a noisy vote.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Privacy budget (model view); needs --delta.")] = None,
+    delta: Annotated[float | None, typer.Option(help="The delta of every epsilon.")] = None,
+    noise: Annotated[float | None, typer.Option(help="Noise multiplier, instead of --epsilon.")] = None,
+    accountant: Annotated[str | None, typer.Option(help="moments, rdp or pld.")] = None,
+    rounds: Annotated[int | None, typer.Option(help="Rounds of training.")] = None,
+    clients: Annotated[int | None, typer.Option(help="Registered clients.")] = None,
+    cohort: Annotated[int | None, typer.Option(help="Clients per round (expected, under Poisson).")] = None,
+    sampling: Annotated[str | None, typer.Option(help="poisson or fixed.")] = None,
+    partition: Annotated[str | None, typer.Option(help="iid, shards, dirichlet or column.")] = None,
+    alpha: Annotated[float | None, typer.Option(help="Dirichlet's alpha.")] = None,
+    column: Annotated[str | None, typer.Option(help="The column that names the client.")] = None,
+    public: Annotated[str | None, typer.Option(help="The data set of the public batch.")] = None,
+    rate: Annotated[float | None, typer.Option(help="Learning rate at the clients.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Local SGD iterations a round.")] = None,
+    batch: Annotated[int | None, typer.Option(help="Rows of a local batch.")] = None,
+    floor: Annotated[int | None, typer.Option(help="Abort a round with a smaller cohort.")] = None,
+    tolerance: Annotated[float | None, typer.Option(help="Fraction of a cohort that may drop out.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the simulation.")] = None,
+    eval_every: Annotated[int | None, typer.Option(help="Evaluate every so many rounds.")] = None,
+    block: Annotated[int | None, typer.Option(help="Clients trained together.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The run's directory; runs/NAME by default.")] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the run in --out, or begin it.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the last line of the run as JSON.")] = False,
+) -> None:
+    """Train a scheme. Without privacy options, a -dp scheme asks for them."""
+    options = {
+        ("data", "name"): _resolved_path(data),
+        ("data", "clients"): clients,
+        ("data", "partition"): partition,
+        ("data", "alpha"): alpha,
+        ("data", "column"): column,
+        ("data", "public"): public,
+        ("model", "name"): _resolved_path(model),
+        ("scheme", "ratio"): ratio,
+        ("scheme", "clip"): _clip(clip),
+        ("scheme", "select"): select,
+        ("scheme", "epsilon"): epsilon,
+        ("scheme", "delta"): delta,
+        ("scheme", "noise"): noise,
+        ("scheme", "accountant"): accountant,
+        ("train", "rate"): rate,
+        ("train", "steps"): steps,
+        ("train", "batch"): batch,
+        ("sampling", "kind"): sampling,
+        ("sampling", "cohort"): cohort,
+        ("sampling", "floor"): floor,
+        ("sampling", "tolerance"): tolerance,
+        ("run", "rounds"): rounds,
+        ("run", "seed"): seed,
+        ("run", "eval_every"): eval_every,
+        ("run", "block"): block,
+    }
+    wanted = _config(experiment, {k: v for k, v in options.items() if v is not None}, out if resume else None)
+    from hush import catalogue, job  # torch is slow to import: a wrong option is told before
+    from hush.experiment import build
+    from hush.report import runs, table
+
+    catalogue.entry(wanted.scheme.name)
+    place = out if out is not None else _free(Path("runs"), wanted)
+    if not resume and (place / "config.toml").exists():
+        raise Mistake(f"{place} already holds a run: add --resume to go on with it, or choose another --out")
+    built = build(wanted)
+    job.open_directory(place, built.config, resume)
+    notes = Console(stderr=True)
+    with _progress(notes) as progress:
+        bar = progress.add_task(wanted.scheme.name, total=built.config.run.rounds, facts="")
+        for row in job.execute(built, place):
+            progress.update(bar, completed=row["round"], facts=_facts(row))
+    finished = runs.read(place)
+    if json:
+        print(json_module.dumps({**finished.last, "path": str(place)}))
+        return
+    console = Console()
+    console.print(table.summary(finished))
+    console.print(f"page: {place / 'report.html'}", soft_wrap=True, highlight=False)
+
+
+def _config(experiment: str | None, options: dict[tuple[str, str], Any], resumed: Path | None) -> Config:
+    """The file or the scheme's name, with the options over it; --resume alone takes the run's own."""
+    if experiment is None:
+        if resumed is None or not (resumed / "config.toml").exists():
+            raise Mistake(
+                "name a scheme (`hush schemes` lists them) or a TOML file: hush run fl-top-dp --epsilon 1 ..."
+            )
+        base = config.read(resumed / "config.toml")
+    elif experiment.endswith(".toml"):
+        base = config.read(Path(experiment))
+    else:
+        base = config.parse({"scheme": {"name": experiment}}, "scheme")
+    tables = base.model_dump(exclude_none=True)
+    for (table, key), value in options.items():
+        tables[table][key] = value
+    if ("scheme", "epsilon") in options and ("scheme", "noise") not in options:
+        tables["scheme"].pop("noise", None)
+    if ("scheme", "noise") in options and ("scheme", "epsilon") not in options:
+        tables["scheme"].pop("epsilon", None)
+    return config.parse(tables, "options")
+
+
+def _clip(text: str | None) -> float | str | None:
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return text
+
+
+def _resolved_path(text: str | None) -> str | None:
+    return (
+        str(Path(text).resolve()) if text is not None and (text.endswith(".npz") or ".py:" in text) else text
+    )
+
+
+def _free(folder: Path, wanted: Config) -> Path:
+    """A directory of its own for each run that has no --out."""
+    name = f"{wanted.scheme.name}-{Path(wanted.data.name).name.split('.')[0]}"
+    candidates = (folder / (name if n == 1 else f"{name}-{n}") for n in range(1, 10**6))
+    return next(path for path in candidates if not path.exists())
+
+
+def _progress(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[facts]}"),
+        console=console,
+    )
+
+
+def _facts(row: dict[str, Any]) -> str:
+    """What the bar says besides its length."""
+    spent = row["epsilon"]["model"]
+    words = [f"{row['seconds']:.1f} s/round"]
+    if row["best_round"]:
+        words.append(
+            f"accuracy {row['accuracy'] if row['accuracy'] is not None else row['best_accuracy']:.3f}"
+        )
+    words.append("no guarantee" if isinstance(spent, str) else f"epsilon {spent:.2f}")
+    return "  ".join(words)

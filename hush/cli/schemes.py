@@ -1,0 +1,66 @@
+"""hush schemes: the catalogue."""
+
+import json as json_module
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+WEIGHTS = 1_663_370  # of the papers' image network, for bits per weight
+
+
+def schemes(
+    name: Annotated[str | None, typer.Argument(help="One scheme; all by default.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print a JSON list.")] = False,
+) -> None:
+    """List what each scheme sends, protects and costs."""
+    from hush.catalogue import ENTRIES, entry
+
+    rows = [_describe(found) for found in ([entry(name)] if name else ENTRIES.values())]
+    if json:
+        print(json_module.dumps(rows if name is None else rows[0], indent=1))
+        return
+    console = Console()
+    if name is not None:
+        for key, value in rows[0].items():
+            console.print(f"[bold]{key}[/]: {value}", highlight=False)
+        return
+    table = Table(
+        "scheme",
+        "up",
+        "down",
+        "protects",
+        "what travels",
+        title="bits per weight at the default ratio of 0.5 %",
+    )
+    for row in rows:
+        up, down = f"{row['uplink_bits_per_weight']:.2f}", f"{row['downlink_bits_per_weight']:.2f}"
+        table.add_row(row["name"], up, down, row["guarantee"], row["summary"])
+    console.print(table)
+
+
+def _describe(found: Any) -> dict[str, Any]:
+    """One entry as plain values; sizes come from the Spec that the parts themselves state."""
+    from hush.catalogue import Knobs
+    from hush.coordinates import All
+    from hush.stages import Clip
+
+    knobs = Knobs(clip=Clip(1.0))
+    scheme = found.scheme(knobs)
+    sent = WEIGHTS if isinstance(scheme.coordinates, All) else int(knobs.ratio * WEIGHTS)
+    spec = scheme.specs(sent)[-1]
+    return {
+        "name": found.name,
+        "summary": found.summary,
+        "paper": found.paper,
+        "guarantee": "client" if scheme.private else "none",
+        "uplink_bits_per_weight": round(spec.size * spec.bits / WEIGHTS, 4),
+        "downlink_bits_per_weight": round((sent if scheme.coordinates.fixed else WEIGHTS) * 32 / WEIGHTS, 4),
+        "coordinates": str(scheme.coordinates),
+        "trainer": str(scheme.trainer),
+        "stages": [str(stage) for stage in scheme.stages],
+        "aggregator": str(scheme.aggregator),
+        "step": str(scheme.step),
+        "sampling": str(scheme.sampling),
+    }

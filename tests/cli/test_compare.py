@@ -1,0 +1,94 @@
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from hush import cli
+
+
+def write(path: Path, epsilon: object, accuracies: list[float | None]) -> Path:
+    path.mkdir()
+    (path / "config.toml").write_text(
+        '[data]\nname = "digits"\n[model]\nname = "cnn"\n[scheme]\nname = "fl-top-dp"\n[run]\nrounds = 9\n'
+    )
+    lines = []
+    for number, accuracy in enumerate(accuracies, 1):
+        size = {"payload": {"mean": 500.0 * number, "max": 900 * number}, "protocol": {"mean": 8.0, "max": 9}}
+        lines.append(
+            {
+                "round": number,
+                "cohort": 5,
+                "aborted": False,
+                "accuracy": accuracy,
+                "best_accuracy": 0.6,
+                "best_round": 1,
+                "bytes": {"up": size, "down": size},
+                "epsilon": {"model": epsilon, "server": epsilon},
+                "seconds": 0.1,
+            }
+        )
+    (path / "rounds.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def hush(monkeypatch: pytest.MonkeyPatch, *words: object) -> int:
+    monkeypatch.setattr(sys, "argv", ["hush", *map(str, words)])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    return int(ended.value.code or 0)
+
+
+def test_json_is_one_object_with_every_run(tmp_path, monkeypatch, capsys):
+    first = write(tmp_path / "first", 0.5, [0.6, 0.5, None])
+    second = write(tmp_path / "second", "none", [None])
+    out = tmp_path / "compare.svg"
+    assert hush(monkeypatch, "compare", first, second, "--out", out, "--json") == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["figure"] == str(out)
+    assert out.stat().st_size > 1000
+    assert said["runs"][0] == {
+        "name": "first",
+        "scheme": "fl-top-dp",
+        "data": "digits",
+        "round": 3,
+        "accuracy": 0.5,
+        "best_accuracy": 0.6,
+        "best_round": 1,
+        "bytes": json.loads((first / "rounds.jsonl").read_text().splitlines()[-1])["bytes"],
+        "epsilon": {"model": 0.5, "server": 0.5},
+    }
+    assert said["runs"][1]["epsilon"] == {"model": "none", "server": "none"}
+    assert said["runs"][1]["accuracy"] is None
+
+
+def test_an_infinite_epsilon_stays_valid_json(tmp_path, monkeypatch, capsys):
+    path = write(tmp_path / "first", float("inf"), [0.5])
+    assert hush(monkeypatch, "compare", path, "--out", tmp_path / "compare.svg", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["runs"][0]["epsilon"] == {"model": "none", "server": "none"}
+
+
+def test_table_and_default_figure(tmp_path, monkeypatch, capsys):
+    path = write(tmp_path / "first", 0.5, [0.6, 0.5])
+    monkeypatch.chdir(tmp_path)
+    assert hush(monkeypatch, "compare", path) == 0
+    text = capsys.readouterr().out
+    assert "0.500" in text
+    assert "figure: compare.png" in text
+    assert (tmp_path / "compare.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_mistakes_are_one_sentence_and_status_2(tmp_path, monkeypatch, capsys):
+    path, empty = write(tmp_path / "first", 0.5, [0.5]), write(tmp_path / "empty", 0.5, [])
+    for words, sentence in (
+        ((tmp_path / "nowhere",), "is not a directory"),
+        ((path, empty), "no finished round"),
+        ((path, "--out", tmp_path / "x.gif"), "must end in"),
+        ((), "Missing argument"),
+    ):
+        assert hush(monkeypatch, "compare", *words) == 2
+        said = capsys.readouterr()
+        assert said.out == ""
+        assert said.err.startswith("hush: ")
+        assert sentence in said.err
+        assert said.err.count("\n") == 1
