@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -14,7 +15,7 @@ from hush.privacy import Participation
 from hush.rounds import State
 from hush.traffic import Traffic
 
-Facts = dict[str, object]
+Facts = dict[str, Any]
 
 
 def write(path: Path, data: bytes) -> None:

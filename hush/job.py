@@ -1,6 +1,7 @@
 """A run in a directory: what it leaves, and how it goes on after a kill."""
 
 import fcntl
+import hashlib
 import json
 import math
 from collections.abc import Iterator
@@ -21,6 +22,29 @@ from hush.rounds import Report, State, rounds
 from hush.transports import Local
 
 Row = dict[str, Any]
+
+
+class _Log:
+    """rounds.jsonl: the rows that the checkpoint vouches for; later ones are dropped and run again."""
+
+    def __init__(self, path: Path, digest: str = hashlib.sha256().hexdigest(), size: int = 0) -> None:
+        kept = path.read_bytes()[:size] if path.exists() else b""
+        self.path, self.size, self.sha = path, size, hashlib.sha256(kept)
+        if self.sha.hexdigest() != digest:
+            raise Mistake(
+                f"{path} is not what the checkpoint vouches for: start the run again in a new directory"
+            )
+        checkpoint.write(path, kept)
+
+    def append(self, row: Row) -> None:
+        line = (json.dumps(row) + "\n").encode()
+        with self.path.open("ab") as file:
+            file.write(line)
+        self.size += len(line)
+        self.sha.update(line)
+
+    def facts(self) -> dict[str, object]:
+        return {"log": self.sha.hexdigest(), "log_bytes": self.size}
 
 
 def open_directory(path: Path, resolved: Config, resume: bool) -> None:
@@ -64,15 +88,12 @@ def execute(experiment: Experiment, path: Path) -> Iterator[Row]:
 def _execute(experiment: Experiment, path: Path) -> Iterator[Row]:
     wanted, task = experiment.config, experiment.task
     saved, log = path / "checkpoint" / "state.safetensors", path / "rounds.jsonl"
-    state, best = None, {"best_accuracy": 0.0, "best_round": 0}
+    state, best, written = None, {"best_accuracy": 0.0, "best_round": 0}, None
     if saved.exists():
         state, facts = checkpoint.load_state(saved)
-        best = {
-            "best_accuracy": float(str(facts["best_accuracy"])),
-            "best_round": int(str(facts["best_round"])),
-        }
-    done = state.round if state is not None else 0
-    _cut(log, done)
+        best = {key: facts[key] for key in best}
+        written = _Log(log, facts["log"], facts["log_bytes"])
+    written = written or _Log(log)
     ledger_path = path / "privacy.json"
     ledger = Ledger.load(ledger_path) if ledger_path.exists() else Ledger(ledger_path, _header(experiment))
     delta = wanted.scheme.delta or 1e-5
@@ -89,9 +110,8 @@ def _execute(experiment: Experiment, path: Path) -> Iterator[Row]:
     ):
         state = report.state
         row = _row(report, experiment, best)
-        with log.open("a") as file:
-            file.write(json.dumps(row) + "\n")
-        checkpoint.save_state(saved, report.state, dict(best))
+        written.append(row)
+        checkpoint.save_state(saved, report.state, {**best, **written.facts()})
         ledger.write_card(card(_facts(experiment, report.state, row, ledger)))
         page.write(path)
         yield row
@@ -125,27 +145,6 @@ def _row(report: Report, experiment: Experiment, best: dict[str, float]) -> Row:
         "epsilon": report.epsilon,
         "seconds": round(report.seconds, 3),
     }
-
-
-def _cut(log: Path, done: int) -> None:
-    """Drop the rows of rounds that the checkpoint does not have: they are run again, bit for bit."""
-    if not log.exists():
-        return
-    kept: list[str] = []
-    for line in log.read_text().splitlines(keepends=True):
-        try:
-            if not line.endswith("\n") or json.loads(line)["round"] > done:
-                break
-        except (json.JSONDecodeError, KeyError, TypeError):
-            raise Mistake(
-                f"{log} is corrupt at line {len(kept) + 1}: start the run again in a new directory"
-            ) from None
-        kept.append(line)
-    if len(kept) != done:
-        raise Mistake(
-            f"{log} has {len(kept)} of {done} rounds of the checkpoint: start again in a new directory"
-        )
-    checkpoint.write(log, "".join(kept).encode())
 
 
 def _header(experiment: Experiment) -> dict[str, object]:

@@ -1,9 +1,8 @@
 """Who takes part in a round."""
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol
-
-from scipy.stats import binom
 
 from hush.errors import Mistake
 from hush.rng import SecretSeed
@@ -71,8 +70,8 @@ class Poisson:
         """
         if self.floor == 0:
             return 0.0
-        others = binom.pmf(self.floor - 1, [max(population - 1, 0), population], self.chance)
-        return float(self.chance * others.max())
+        registered = (population - 1, population)  # of the two neighbours
+        return self.chance * max(_binomial(self.floor - 1, others, self.chance) for others in registered)
 
 
 @dataclass(frozen=True)
@@ -110,6 +109,16 @@ class Fixed:
     def slack(self, population: int) -> float:
         """None: the size of a cohort does not depend on who is registered."""
         return 0.0
+
+
+def _binomial(count: int, trials: int, chance: float) -> float:
+    """The chance of `count` successes."""
+    if count > trials:
+        return 0.0
+    if chance == 1:
+        return float(count == trials)
+    ways = math.lgamma(trials + 1) - math.lgamma(count + 1) - math.lgamma(trials - count + 1)
+    return math.exp(ways + count * math.log(chance) + (trials - count) * math.log1p(-chance))
 
 
 def _check(floor: int, tolerance: float) -> None:

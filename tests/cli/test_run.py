@@ -1,0 +1,254 @@
+"""The command as a person uses it: what it prints, what it leaves, what it refuses."""
+
+import json
+import sys
+import tomllib
+
+import pytest
+
+from hush.cli import main
+
+QUICK = [
+    "--data",
+    "digits",
+    "--model",
+    "linear",
+    "--ratio",
+    "0.2",
+    "--rounds",
+    "2",
+    "--clients",
+    "40",
+    "--cohort",
+    "10",
+]
+PRIVATE = ["run", "fl-top-dp", *QUICK, "--noise", "1"]
+
+
+@pytest.fixture
+def hush(monkeypatch, capsys, tmp_path):
+    """Calls the command line in an empty directory: (status, standard output, standard error)."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words):
+        monkeypatch.setattr(sys, "argv", ["hush", *map(str, words)])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        out = capsys.readouterr()
+        return stopped.value.code, out.out, out.err
+
+    return call
+
+
+def rows(path):
+    return [json.loads(line) for line in (path / "rounds.jsonl").read_text().splitlines()]
+
+
+def test_a_run_leaves_its_files_and_prints_the_last_row(hush, tmp_path):
+    status, out, _ = hush(*PRIVATE, "--out", "r", "--json")
+    last = json.loads(out)
+    assert status == 0
+    left = {p.name for p in (tmp_path / "r").iterdir()}
+    assert {
+        "config.toml",
+        "rounds.jsonl",
+        "privacy.json",
+        "model.safetensors",
+        "report.html",
+        "checkpoint",
+    } <= left
+    assert last["path"] == "r"
+    assert {k: v for k, v in last.items() if k != "path"} == rows(tmp_path / "r")[-1]
+    assert (last["round"], len(rows(tmp_path / "r"))) == (2, 2)
+    assert set(last["epsilon"]) == {"model", "server", "server_median", "upload", "upload_median"}
+    for way in ("up", "down"):
+        for kind in ("payload", "protocol"):
+            assert 0 < last["bytes"][way][kind]["mean"] <= last["bytes"][way][kind]["max"]
+
+
+def test_the_table_and_the_page_are_for_people(hush, tmp_path):
+    status, out, _ = hush("run", "fl-std", *QUICK, "--out", "r")
+    assert status == 0
+    assert "none" in out
+    assert "r/report.html" in out
+    assert "fl-std on digits" in (tmp_path / "r" / "report.html").read_text()
+
+
+def test_config_is_resolved_and_runs_again_to_the_same_model(hush, tmp_path):
+    hush("run", "fl-top-dp", *QUICK, "--epsilon", "4", "--delta", "1e-3", "--clip", "public", "--out", "one")
+    resolved = tomllib.loads((tmp_path / "one" / "config.toml").read_text())
+    assert resolved["scheme"]["noise"] > 0
+    assert isinstance(resolved["scheme"]["clip"], float)
+    assert "epsilon" not in resolved["scheme"]
+    assert rows(tmp_path / "one")[-1]["epsilon"]["model"] <= 4
+    status, _, _ = hush("run", "one/config.toml", "--out", "two")
+    assert status == 0
+    models = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("one", "two")]
+    assert models[0] == models[1]
+
+
+def test_an_unset_directory_is_chosen_anew_for_each_run(hush, tmp_path):
+    hush("run", "fl-std", *QUICK)
+    hush("run", "fl-std", *QUICK)
+    assert {p.name for p in (tmp_path / "runs").iterdir()} == {"fl-std-digits", "fl-std-digits-2"}
+
+
+def test_resume_of_a_finished_run_changes_nothing(hush, tmp_path):
+    hush(*PRIVATE, "--out", "r")
+    before = (tmp_path / "r" / "rounds.jsonl").read_bytes()
+    status, _, _ = hush("run", "--resume", "--out", "r")
+    assert status == 0
+    assert (tmp_path / "r" / "rounds.jsonl").read_bytes() == before
+
+
+def test_the_vote_has_its_own_event(hush, tmp_path):
+    status, _, _ = hush(*PRIVATE, "--select", "vote", "--out", "r")
+    events = json.loads((tmp_path / "r" / "privacy.json").read_text())["events"]
+    assert status == 0
+    assert [(e["round"], e["label"]) for e in events] == [(0, "vote"), (1, "update"), (2, "update")]
+
+
+OWN = """
+import torch
+from torch import nn
+
+def load():
+    rng = torch.Generator().manual_seed(0)
+    x = torch.randn(200, 6, generator=rng)
+    y = (x[:, 0] > 0).long()
+    return (x[:150], y[:150]), (x[150:], y[150:]), (x[:10], y[:10])
+
+def network(shape, classes):
+    return nn.Sequential(nn.Linear(shape.numel(), 8), nn.ReLU(), nn.Linear(8, classes))
+
+def normed(shape, classes):
+    return nn.Sequential(nn.Linear(shape.numel(), 8), nn.BatchNorm1d(8), nn.Linear(8, classes))
+
+class Bad(nn.Linear):
+    def forward(self, x):
+        return super().forward(x) * float("nan")
+
+def broken(shape, classes):
+    return Bad(shape.numel(), classes)
+
+def no_module(shape, classes):
+    return 3
+"""
+
+
+def own(tmp_path, network="network", scheme="fl-top-dp", more=""):
+    (tmp_path / "own.py").write_text(OWN)
+    noise = "noise = 1.0\n" if scheme.endswith("-dp") else ""
+    (tmp_path / "own.toml").write_text(
+        f'[data]\nname = "own.py:load"\nclients = 15\n[model]\nname = "own.py:{network}"\n'
+        f'[scheme]\nname = "{scheme}"\nratio = 0.5\n{noise}[sampling]\ncohort = 5\n[run]\nrounds = 3\n{more}'
+    )
+    return tmp_path / "own.toml"
+
+
+def test_own_data_and_network_from_a_file(hush, tmp_path):
+    status, out, _ = hush("run", own(tmp_path), "--out", "r", "--json")
+    assert status == 0
+    assert json.loads(out)["round"] == 3
+
+
+def test_batch_statistics_are_refused_under_dp_and_average_without(hush, tmp_path):
+    status, _, err = hush("run", own(tmp_path, "normed"), "--out", "r")
+    assert status == 2
+    assert "GroupNorm" in err
+    assert not (tmp_path / "r").exists()
+    status, _, _ = hush("run", own(tmp_path, "normed", "fl-std"), "--out", "r")
+    assert status == 0
+
+
+@pytest.mark.parametrize("scheme", ["fl-std", "fl-top-dp"])
+def test_a_model_that_yields_nan_stops_at_that_round(hush, tmp_path, scheme):
+    status, _, err = hush("run", own(tmp_path, "broken", scheme), "--out", "r")
+    assert status == 2
+    assert err.splitlines()[-1].startswith("hush: round 1: ")
+    assert not (tmp_path / "r" / "model.safetensors").exists()
+
+
+def test_a_run_that_diverges_keeps_its_last_good_checkpoint(hush, tmp_path):
+    toml = own(tmp_path, scheme="fl-std", more="[train]\nrate = 1e12\nsteps = 3\n")
+    status, _, err = hush("run", toml, "--out", "r")
+    assert status == 2
+    assert "finite" in err or "NaN" in err
+    done = len(rows(tmp_path / "r")) if (tmp_path / "r" / "rounds.jsonl").exists() else 0
+    assert (tmp_path / "r" / "checkpoint" / "state.safetensors").exists() == (done > 0)
+
+
+MISTAKES = {
+    "unknown scheme": (["run", "fl-tip-dp"], "did you mean fl-top-dp"),
+    "unknown data": (["run", "fl-top", "--data", "fashon-mnist"], "fashion-mnist"),
+    "ratio 0": ([*PRIVATE, "--ratio", "0"], "ratio"),
+    "ratio 1.5": ([*PRIVATE, "--ratio", "1.5"], "ratio"),
+    "negative noise": (["run", "fl-top-dp", *QUICK, "--noise", "-1"], "noise"),
+    "epsilon without delta": (["run", "fl-top-dp", *QUICK, "--epsilon", "1"], "--delta"),
+    "delta 1": (["run", "fl-top-dp", *QUICK, "--epsilon", "1", "--delta", "1"], "delta"),
+    "no privacy at all": (["run", "fl-top-dp", *QUICK], "--epsilon"),
+    "noise without dp": (["run", "fl-top", *QUICK, "--noise", "1"], "fl-top-dp"),
+    "vote without dp": (["run", "fl-top", *QUICK, "--select", "vote"], "fl-top-dp"),
+    "cohort above the population": ([*PRIVATE, "--cohort", "41"], "population of 40"),
+    "no such file": (["run", "absent.toml"], "absent.toml"),
+    "no such option": ([*PRIVATE, "--rations", "2"], "rations"),
+    "a word for a number": ([*PRIVATE, "--rounds", "many"], "rounds"),
+    "no scheme": (["run"], "hush schemes"),
+    "paper's clip elsewhere": ([*PRIVATE, "--clip", "paper"], "adaptive"),
+    "a folder that is no run": ([*PRIVATE, "--out", "."], "another --out"),
+    "loss of nowhere": (["run", "x.toml"], "x.toml"),
+}
+
+
+@pytest.mark.parametrize("case", MISTAKES)
+def test_a_mistake_is_one_sentence_and_status_2(hush, tmp_path, case):
+    words, part = MISTAKES[case]
+    (tmp_path / "something").touch()
+    status, out, err = hush(*words)
+    assert status == 2
+    assert out == ""
+    assert err.startswith("hush: ")
+    assert part in err
+    assert len(err.splitlines()) == 1
+    assert {p.name for p in tmp_path.iterdir()} == {"something"}
+
+
+def test_an_unknown_key_is_named(hush, tmp_path):
+    (tmp_path / "a.toml").write_text("[run]\nroundz = 3\n")
+    status, _, err = hush("run", "a.toml")
+    assert (status, "run.roundz" in err) == (2, True)
+
+
+def test_another_run_s_directory_is_refused(hush, tmp_path):
+    hush(*PRIVATE, "--out", "r")
+    before = (tmp_path / "r" / "rounds.jsonl").read_bytes()
+    status, _, err = hush(*PRIVATE, "--out", "r")
+    assert (status, "--resume" in err) == (2, True)
+    status, _, err = hush(*PRIVATE, "--out", "r", "--seed", "1", "--resume")
+    assert (status, "[run] seed was 0 and is now 1" in err) == (2, True)
+    assert (tmp_path / "r" / "rounds.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["checkpoint/state.safetensors", "privacy.json", "rounds.jsonl"])
+def test_a_corrupt_file_is_refused_on_resume(hush, tmp_path, name):
+    hush(*PRIVATE, "--out", "r")
+    path = tmp_path / "r" / name
+    data = bytearray(path.read_bytes())
+    data[len(data) // 3] ^= 0xFF
+    path.write_bytes(bytes(data))
+    status, _, err = hush("run", "--resume", "--out", "r")
+    assert status == 2
+    assert path.name in err
+
+
+def test_schemes_list_bits_and_guarantees(hush):
+    status, out, _ = hush("schemes", "--json")
+    table = {row["name"]: row for row in json.loads(out)}
+    assert status == 0
+    assert len(table) == 14
+    assert table["fl-top-dp"]["uplink_bits_per_weight"] == pytest.approx(32 * 8316 / 1663370, abs=1e-4)
+    assert table["fl-basic"]["downlink_bits_per_weight"] == 32
+    assert {row["guarantee"] for name, row in table.items() if not name.endswith("-dp")} == {"none"}
+    assert {row["guarantee"] for name, row in table.items() if name.endswith("-dp")} == {"client"}
+    status, out, _ = hush("schemes", "fl-bas-1-dp", "--json")
+    assert json.loads(out)["name"] == "fl-basic-dp"
