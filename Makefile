@@ -16,7 +16,7 @@ $(VENV)/installed: pyproject.toml constraints.txt
 
 demo: $(VENV)/installed
 	@$(BIN)/hush data fetch fashion-mnist
-	@$(BIN)/hush run experiments/demo.toml --out runs/demo --fresh
+	@$(BIN)/hush run experiments/demo.toml --out runs/demo --resume
 
 test: $(VENV)/installed
 	$(BIN)/pytest

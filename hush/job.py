@@ -58,7 +58,8 @@ def open_directory(path: Path, resolved: Config, resume: bool) -> None:
         difference = config.changed(config.read(stored), resolved)
         if difference:
             raise Mistake(
-                f"{path} holds a run with another configuration, {difference}: choose another --out"
+                f"{path} holds a run with another configuration, {difference}:"
+                " choose another --out, or delete it"
             )
         return
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
@@ -181,7 +182,7 @@ def _facts(experiment: Experiment, state: State, row: Row, ledger: Ledger) -> Fa
         assumptions=(
             "model, server: a round goes through only with the clients that its noise shares were sized for"
             f" (tolerated loss {sampling.tolerance:.0%}); the summed noise never falls below its multiplier",
-            "cohort sizes and who took part (rounds.jsonl, checkpoint) stay with the server",
+            "who took part stays with the server; how many, with the server and that cohort's clients",
         ),
         unnoised=tuple(unnoised),
         paper_epsilon=paper_epsilon(ledger.events, delta) if private else None,

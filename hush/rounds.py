@@ -44,7 +44,7 @@ class State:
 
 @dataclass(frozen=True)
 class Report:
-    """One finished round. `epsilon` is per adversary; "none" is said in words, never as a number."""
+    """One finished round, and the state after it. `epsilon` is per adversary; no guarantee is "none"."""
 
     round: int
     cohort: int
@@ -104,7 +104,7 @@ def rounds(
             bytes=state.traffic.summary(),
             epsilon=spent,
             seconds=time.perf_counter() - began,
-            state=state,
+            state=replace(state),
             task=task,
         )
 

@@ -85,13 +85,17 @@ def run(
     place = out if out is not None else _free(Path("runs"), wanted)
     if not resume and (place / "config.toml").exists():
         raise Mistake(f"{place} already holds a run: add --resume to go on with it, or choose another --out")
-    built = build(wanted)
-    job.open_directory(place, built.config, resume)
     notes = Console(stderr=True)
+    with notes.status("loading the data and resolving the settings"):
+        built = build(wanted)
+    job.open_directory(place, built.config, resume)
+    for note in built.notes:
+        notes.print(note, style="dim", highlight=False)
     with _progress(notes) as progress:
         bar = progress.add_task(wanted.scheme.name, total=built.config.run.rounds, facts="")
         for row in job.execute(built, place):
             progress.update(bar, completed=row["round"], facts=_facts(row))
+        progress.update(bar, completed=built.config.run.rounds)
     finished = runs.read(place)
     if json:
         print(json_module.dumps({**finished.last, "path": str(place)}))

@@ -19,7 +19,9 @@ from hush.weights import flatten
 
 @dataclass(frozen=True)
 class Loopback:
-    """What a network would carry, carried in this process: a client knows the plan from its bytes alone.
+    """What a network would carry, carried in this process.
+
+    A client knows the plan from its bytes, the initial weights and, where it can derive it, the live set.
 
     `lost(round, client)` tells which clients drop out before they upload.
     """
