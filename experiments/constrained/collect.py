@@ -12,7 +12,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-from hush.privacy import Ledger, paper_epsilon
+from hush.privacy import Ledger, model_epsilon, paper_epsilon
 from hush.report import runs
 
 HERE = Path(__file__).parent
@@ -44,7 +44,8 @@ def main(folder: Path) -> None:
                 "protocol_up_kB": round(last["bytes"]["up"]["protocol"]["mean"] / 1000, 2),
                 "protocol_down_kB": round(last["bytes"]["down"]["protocol"]["mean"] / 1000, 2),
                 "epsilon_paper": round(paper_epsilon(events, 1e-5), 2) if events else "none",
-                **{f"epsilon_{view}": shown(last["epsilon"][view]) for view in ("model", "server", "upload")},
+                "epsilon_model": round(model_epsilon(events, 1e-5), 2) if events else "none",
+                **{f"epsilon_{view}": shown(last["epsilon"][view]) for view in ("server", "upload")},
             }
         )
     axes.set(
@@ -57,12 +58,17 @@ def main(folder: Path) -> None:
     write(HERE / "curves.csv", curves)
     for row in results:
         paper = published[row["run"]]
-        print(
-            f"| {row['run']} | {paper['accuracy'] or '-'} | {row['accuracy_best']:.3f} ({row['round_best']}) "
-            f"| {row['accuracy_last']:.3f} | {paper['up_kB'] or '-'} | {row['payload_up_kB']} / {row['payload_down_kB']} "
-            f"| {paper['epsilon'] or '-'} | {row['epsilon_paper']} | {row['epsilon_model']} | {row['epsilon_server']} "
-            f"| {row['epsilon_upload']} |"
-        )
+        cells = [
+            row["run"],
+            paper["accuracy"] or "-",
+            f"{row['accuracy_best']:.3f} ({row['round_best']})",
+            f"{row['accuracy_last']:.3f}",
+            paper["up_kB"] or "-",
+            f"{row['payload_up_kB']} / {row['payload_down_kB']}",
+            paper["epsilon"] or "-",
+            *(row[f"epsilon_{view}"] for view in ("paper", "model", "server", "upload")),
+        ]
+        print("| " + " | ".join(map(str, cells)) + " |")
 
 
 def shown(value: float | str) -> float | str:
