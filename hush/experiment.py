@@ -2,7 +2,7 @@
 
 import importlib.util
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from hush import catalogue, models
-from hush.catalogue import Knobs
+from hush.catalogue import Entry, Knobs
 from hush.clipping import public_bound
 from hush.config import Config
 from hush.data import DataSet, Samples, Split, load, partition, public_batch, samples
@@ -40,7 +40,7 @@ HABITS = {
     "mnist": Habit(clients=6000, cohort=100, model="cnn", rate=0.215, public="fashion-mnist"),
     "digits": Habit(clients=130, cohort=30),
 }
-ADAPTIVE_START = 0.1
+DELTA = 1e-5
 
 
 def binary(output: Tensor, target: Tensor) -> Tensor:
@@ -63,113 +63,110 @@ class Experiment:
 
 def build(config: Config) -> Experiment:
     """Load the data, make the model, resolve clip and noise. The result's config is runnable as it is."""
-    entry = catalogue.entry(config.scheme.name)  # a wrong name is told before any data is loaded
-    private = entry.private
+    entry = catalogue.entry(config.scheme.name)
+    _check(config, entry)  # before any data is loaded
     habit = HABITS.get(config.data.name, Habit())
-    scheme = config.scheme
+    seed = PublicSeed(config.run.seed)
+    data = _data(config.data.name)
+    split = _split(config, data, habit)
+    public, notes = _public(config, data, habit)
+    sampling = _sampling(config, entry, len(split), habit)
+    name = config.model.name or habit.model
+    model = _model(name, data, seed)
+    task = Task(model, _loss(config.model.loss), data.train, split, data.test, public)
+    noise = _noise(config, sampling, len(split))
+    knobs = Knobs(
+        sampling=sampling,
+        ratio=config.scheme.ratio,
+        rate=config.train.rate or habit.rate,
+        steps=config.train.steps,
+        batch=config.train.batch,
+        probe=config.train.probe,
+        noise=noise or 1.0,
+        vote=noise if config.scheme.select == "vote" else None,
+    )
+    clip = _clip(config, entry, knobs, task, seed) if entry.private else None
+    if clip is not None:
+        stage = (
+            AdaptiveClip(quantile=config.scheme.quantile) if clip == "adaptive" else Clip(cast(float, clip))
+        )
+        knobs = replace(knobs, clip=stage)
+    scheme = entry.scheme(knobs)
+    scheme.check(task)
+    settled = {
+        "data": {"clients": len(split), "public": config.data.public or habit.public},
+        "model": {"name": name},
+        "scheme": {
+            "name": entry.name,
+            "clip": clip,
+            "noise": noise,
+            "epsilon": None,
+            "delta": config.scheme.delta or DELTA,
+        },
+        "train": {"rate": knobs.rate},
+        "sampling": {"kind": sampling.kind, "cohort": round(sampling.cohort(len(split)))},
+    }
+    tables = {table: getattr(config, table).model_copy(update=keys) for table, keys in settled.items()}
+    return Experiment(config.model_copy(update=tables), task, scheme, notes)
+
+
+def _check(config: Config, entry: Entry) -> None:
+    """What can be refused without data."""
+    scheme, cohort = config.scheme, config.sampling.cohort
     if scheme.epsilon is not None and scheme.delta is None:
         raise Mistake(
             f"epsilon={scheme.epsilon:g} needs a delta: add --delta 1e-5, less than one over the clients"
         )
     if scheme.epsilon is not None and scheme.noise is not None:
         raise Mistake("epsilon and noise are both given: give one, the other follows from it")
-    if not private and (scheme.epsilon is not None or scheme.noise is not None):
+    if not entry.private and (scheme.epsilon is not None or scheme.noise is not None):
         raise Mistake(f"{entry.name} has no noise to set: take {entry.name}-dp")
-    if private and scheme.epsilon is None and scheme.noise is None:
-        raise Mistake(f"{entry.name} needs its privacy: give --epsilon E --delta D, or --noise SIGMA")
-    if not private and scheme.select == "vote":
+    if not entry.private and scheme.select == "vote":
         raise Mistake(
             f"select='vote' is a noisy vote and {entry.name} has no guarantee: take {entry.name}-dp"
         )
-
-    cohort = config.sampling.cohort or habit.cohort
-    kind = config.sampling.kind or ("poisson" if private else "fixed")
-    if config.data.clients is not None and cohort > config.data.clients:
+    if entry.private and scheme.epsilon is None and scheme.noise is None:
+        raise Mistake(f"{entry.name} needs its privacy: give --epsilon E --delta D, or --noise SIGMA")
+    if cohort is not None and config.data.clients is not None and cohort > config.data.clients:
         raise Mistake(f"cohort={cohort} is larger than the population of {config.data.clients}: lower it")
-    data = _data(config.data.name)
-    split = _split(config, data, habit)
-    seed = PublicSeed(config.run.seed)
-    cohort = min(cohort, len(split)) if config.sampling.cohort is None else cohort
-    if cohort > len(split):
-        raise Mistake(f"cohort={cohort} is larger than the population of {len(split)}: lower it")
-    floor, tolerance = config.sampling.floor, config.sampling.tolerance
-    sampling: Sampling = (
-        Poisson(cohort / len(split), floor, tolerance)
-        if kind == "poisson"
-        else Fixed(cohort, floor, tolerance)
-    )
-    public, notes = _public(config, data, habit)
+
+
+def _sampling(config: Config, entry: Entry, population: int, habit: Habit) -> Sampling:
+    wanted = config.sampling
+    cohort = wanted.cohort or min(habit.cohort, population)
+    if cohort > population:
+        raise Mistake(f"cohort={cohort} is larger than the population of {population}: lower it")
+    if (wanted.kind or ("poisson" if entry.private else "fixed")) == "poisson":
+        return Poisson(cohort / population, wanted.floor, wanted.tolerance)
+    return Fixed(cohort, wanted.floor, wanted.tolerance)
+
+
+def _model(name: str, data: DataSet, seed: PublicSeed) -> nn.Module:
     shape = data.train.inputs.shape[1:]
-    name = config.model.name or habit.model
-    model = (
-        _function(name)(shape, data.classes)
-        if ".py:" in name
-        else models.build(name, shape, data.classes, seed)
-    )
+    if ".py:" not in name:
+        return models.build(name, shape, data.classes, seed)
+    torch.manual_seed(seed.value)  # the function may draw its weights as PyTorch does
+    model = _function(name)(shape, data.classes)
     if not isinstance(model, nn.Module):
         raise Mistake(f"{name} returned a {type(model).__name__}: it must return a torch.nn.Module")
-    task = Task(model, _loss(config.model.loss), data.train, split, data.test, public)
-
-    noise = scheme.noise
-    if scheme.epsilon is not None:
-        assert scheme.delta is not None
-        releases = config.run.rounds + (scheme.select == "vote")
-        noise = noise_for(
-            scheme.epsilon,
-            scheme.delta,
-            sampling.rate(len(split)),
-            releases,
-            scheme.accountant,
-            kind,
-            sampling.slack(len(split)),
-        )
-    knobs = Knobs(
-        sampling=sampling,
-        ratio=scheme.ratio,
-        rate=config.train.rate or habit.rate,
-        steps=config.train.steps,
-        batch=config.train.batch,
-        probe=config.train.probe,
-        noise=noise or 1.0,
-        vote=noise if scheme.select == "vote" else None,
-    )
-    clip = _clip(config, entry, knobs, task, seed, data.name) if private else None
-    if clip is not None:
-        stage = (
-            AdaptiveClip(ADAPTIVE_START, scheme.quantile) if clip == "adaptive" else Clip(cast(float, clip))
-        )
-        knobs = Knobs(**{**vars(knobs), "clip": stage})
-    built = entry.scheme(knobs)
-    built.check(task)
-    resolved = config.model_copy(
-        update={
-            "data": config.data.model_copy(
-                update={"clients": len(split), "public": config.data.public or habit.public}
-            ),
-            "model": config.model.model_copy(update={"name": name}),
-            "scheme": scheme.model_copy(
-                update={
-                    "name": entry.name,
-                    "clip": clip,
-                    "noise": noise,
-                    "epsilon": None,
-                    "delta": scheme.delta or 1e-5,
-                }
-            ),
-            "train": config.train.model_copy(update={"rate": knobs.rate}),
-            "sampling": config.sampling.model_copy(update={"kind": kind, "cohort": cohort}),
-        }
-    )
-    return Experiment(resolved, task, built, notes)
+    return model
 
 
-def _clip(
-    config: Config, entry: catalogue.Entry, knobs: Knobs, task: Task, seed: PublicSeed, data: str
-) -> float | str:
+def _noise(config: Config, sampling: Sampling, population: int) -> float | None:
+    """The multiplier as given, or the smallest that keeps to epsilon over all rounds and the vote."""
+    scheme = config.scheme
+    if scheme.epsilon is None or scheme.delta is None:
+        return scheme.noise
+    releases = config.run.rounds + (scheme.select == "vote")
+    rate, slack = sampling.rate(population), sampling.slack(population)
+    return noise_for(scheme.epsilon, scheme.delta, rate, releases, scheme.accountant, sampling.kind, slack)
+
+
+def _clip(config: Config, entry: Entry, knobs: Knobs, task: Task, seed: PublicSeed) -> float | str:
     """The bound as a number, or "adaptive" (the default)."""
     wanted = config.scheme.clip or "adaptive"
     if wanted == "paper":
-        return catalogue.paper_clip(entry.name, data, config.scheme.ratio)
+        return catalogue.paper_clip(entry.name, config.data.name, config.scheme.ratio)
     if wanted == "public":
         return public_bound(entry, knobs, task, seed)
     return wanted

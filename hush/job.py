@@ -19,7 +19,9 @@ from hush.metrics import evaluate
 from hush.privacy import Facts, Ledger, card, paper_epsilon
 from hush.report import page
 from hush.rounds import Report, State, rounds
+from hush.task import Task
 from hush.transports import Local
+from hush.weights import flatten
 
 Row = dict[str, Any]
 
@@ -89,9 +91,12 @@ def execute(experiment: Experiment, path: Path) -> Iterator[Row]:
 def _execute(experiment: Experiment, path: Path) -> Iterator[Row]:
     wanted, task = experiment.config, experiment.task
     saved, log = path / "checkpoint" / "state.safetensors", path / "rounds.jsonl"
+    fingerprint = _fingerprint(task)
     state, best, written = None, {"best_accuracy": 0.0, "best_round": 0}, None
     if saved.exists():
         state, facts = checkpoint.load_state(saved)
+        if facts["task"] != fingerprint:
+            raise Mistake(f"{path}: the data or the model changed since the run began: choose another --out")
         best = {key: facts[key] for key in best}
         written = _Log(log, facts["log"], facts["log_bytes"])
     written = written or _Log(log)
@@ -112,7 +117,7 @@ def _execute(experiment: Experiment, path: Path) -> Iterator[Row]:
         state = report.state
         row = _row(report, experiment, best)
         written.append(row)
-        checkpoint.save_state(saved, report.state, {**best, **written.facts()})
+        checkpoint.save_state(saved, report.state, {**best, **written.facts(), "task": fingerprint})
         ledger.write_card(card(_facts(experiment, report.state, row, ledger)))
         page.write(path)
         yield row
@@ -146,6 +151,17 @@ def _row(report: Report, experiment: Experiment, best: dict[str, float]) -> Row:
         "epsilon": report.epsilon,
         "seconds": round(report.seconds, 3),
     }
+
+
+def _fingerprint(task: Task) -> str:
+    """A digest of the initial weights, the split and the data: a resumed run must have the very same."""
+    digest = hashlib.sha256()
+    parts = [flatten(task.model), task.split.rows, task.split.starts]
+    for samples in (task.train, task.test, task.public):
+        parts += [samples.inputs, samples.targets] if samples is not None else []
+    for part in parts:
+        digest.update(part.contiguous().numpy().data)
+    return digest.hexdigest()
 
 
 def _header(experiment: Experiment) -> dict[str, object]:

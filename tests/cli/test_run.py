@@ -229,6 +229,16 @@ def test_another_run_s_directory_is_refused(hush, tmp_path):
     assert (tmp_path / "r" / "rounds.jsonl").read_bytes() == before
 
 
+def test_a_changed_model_is_refused_on_resume(hush, tmp_path):
+    toml = own(tmp_path)
+    hush("run", toml, "--out", "r")
+    (tmp_path / "own.py").write_text(
+        OWN.replace("nn.Linear(8, classes)", "nn.Linear(8, classes, bias=False)")
+    )
+    status, _, err = hush("run", toml, "--out", "r", "--resume")
+    assert (status, "changed since the run began" in err) == (2, True)
+
+
 @pytest.mark.parametrize("name", ["checkpoint/state.safetensors", "privacy.json", "rounds.jsonl"])
 def test_a_corrupt_file_is_refused_on_resume(hush, tmp_path, name):
     hush(*PRIVATE, "--out", "r")
