@@ -1,0 +1,173 @@
+"""The texts are run: their Python, their commands, and the numbers that they show."""
+
+import re
+import shlex
+import shutil
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from hush.catalogue import ENTRIES
+from hush.cli import main
+
+ROOT = Path(__file__).parent.parent
+TEXTS = [
+    "README.md",
+    "docs/tutorial.md",
+    "docs/schemes.md",
+    "docs/privacy.md",
+    "docs/design.md",
+    "CONTRIBUTING.md",
+]
+DOWNLOADS = ("fashion-mnist", "experiments/")  # a command with one of these is only checked to parse
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+NUMBER = re.compile(r"\d+(?:\.\d+)?")
+
+
+def blocks(text, *kinds):
+    return [(kind, body) for kind, body in FENCE.findall((ROOT / text).read_text()) if kind in kinds]
+
+
+def commands(body):
+    """The hush commands of a shell block."""
+    return [line for line in body.splitlines() if line.startswith("hush ")]
+
+
+def dialogue(body):
+    """(command, output) pairs of a console block."""
+    turns = re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]
+    return [tuple(turn.split("\n", 1)) for turn in turns]
+
+
+def hush(line, monkeypatch, capsys):
+    """Run one command as the shell would; what it printed."""
+    monkeypatch.setattr(sys, "argv", shlex.split(line))
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as end:
+        main()
+    out, err = capsys.readouterr()
+    assert end.value.code == 0, f"{line}\n{err}"
+    return out
+
+
+def two_rounds(line):
+    """The same command, cut short."""
+    if not line.startswith("hush run ") or "--resume" in line:
+        return line
+    return f"{re.sub(r' --rounds [0-9]+', '', line)} --rounds 2"
+
+
+@pytest.fixture
+def desk(tmp_path, monkeypatch):
+    """A directory of one's own with the examples in it, and a terminal of 100 columns."""
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    return tmp_path
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_what_a_text_shows_runs(text, desk, monkeypatch, capsys):
+    names = {"__name__": "__main__"}
+    for kind, body in blocks(text, "python", "sh"):
+        if kind == "python":
+            exec(compile(body, text, "exec", dont_inherit=True), names)
+            continue
+        for line in commands(body):
+            if not any(word in line for word in DOWNLOADS):
+                hush(two_rounds(line), monkeypatch, capsys)
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_shown_output_is_what_comes_out(text, desk, monkeypatch, capsys):
+    for _, body in blocks(text, "console"):
+        for line, shown in dialogue(body):
+            found = hush(line, monkeypatch, capsys)
+            if line.startswith("hush run"):
+                alike(found, shown)
+            else:
+                assert found.split() == shown.split(), line
+
+
+def alike(found, shown):
+    """The same words; numbers may differ as floating-point sums of other processors do."""
+    found, shown = ([line.strip() for line in text.splitlines() if line.strip()] for text in (found, shown))
+    assert [NUMBER.sub("#", line) for line in found] == [NUMBER.sub("#", line) for line in shown]
+    for ours, theirs in zip(found, shown, strict=True):
+        pairs = list(zip(NUMBER.findall(ours), NUMBER.findall(theirs), strict=True))
+        # Bytes and epsilons depend on no gradient: they are exact.
+        for one, other in pairs[:1] if ours.startswith("accuracy") else pairs:
+            assert float(one) == pytest.approx(
+                float(other), abs=0.03 if ours.startswith("accuracy") else 1e-9
+            )
+
+
+def test_commands_that_need_downloads_parse(monkeypatch, capsys):
+    lines = [line for text in TEXTS for _, body in blocks(text, "sh") for line in commands(body)]
+    lines = [line for line in lines if any(word in line for word in DOWNLOADS)]
+    recipes = re.findall(r"^\t@?\$\(BIN\)/(hush .*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert lines
+    assert recipes
+    for line in [*lines, *recipes]:
+        assert all((ROOT / word).is_file() for word in shlex.split(line) if word.endswith(".toml"))
+        hush(f"{line} --help", monkeypatch, capsys)  # an unknown option is refused before the help is shown
+
+
+def test_bring_your_own_takes_at_most_15_lines():
+    text = (ROOT / "README.md").read_text().split("## Bring your own")[1]
+    sample = FENCE.search(text)
+    assert sample is not None
+    assert "hush.Task(" in sample[2]
+    assert "hush.rounds(" in sample[2]
+    assert len(sample[2].splitlines()) <= 15
+
+
+def test_the_readme_shows_the_example_files():
+    shown = [body for _, body in blocks("README.md", "python", "toml")]
+    for name in ("own.py", "own.toml"):
+        assert (ROOT / "examples" / name).read_text() in shown
+
+
+def layout():
+    """The lines of the layout in docs/design.md."""
+    found = FENCE.search((ROOT / "docs/design.md").read_text().split("## Layout")[1])
+    assert found is not None
+    return found[2].splitlines()
+
+
+def test_the_layout_is_the_tree():
+    named = [line.split()[0] for line in layout()]
+    assert [name for name in named if not (ROOT / name).exists()] == []
+    rooms = {f"hush/{path.name}/" for path in (ROOT / "hush").iterdir() if (path / "__init__.py").exists()}
+    modules = {f"hush/{path.name}" for path in (ROOT / "hush").glob("*.py")}
+    assert (rooms | modules) - set(named) == set()
+
+
+def test_files_in_the_layout_lines_exist():
+    for line in layout():
+        room, *words = line.split()
+        for word in words:
+            file = word.strip(",;:")
+            if room.endswith("/") and file.endswith(".py"):
+                assert (ROOT / room / file).is_file(), line
+
+
+@pytest.mark.parametrize("text", [*TEXTS, "CHANGELOG.md"])
+def test_links_lead_somewhere(text):
+    for target in re.findall(r"\]\(([^)]+)\)", (ROOT / text).read_text()):
+        if not target.startswith("https://"):
+            assert ((ROOT / text).parent / target.split("#")[0]).exists(), target
+
+
+def test_every_scheme_is_described():
+    text = (ROOT / "docs/schemes.md").read_text()
+    assert [name for name in ENTRIES if f"`{name}`" not in text] == []
+
+
+def test_the_changelog_begins_with_this_version():
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    head = re.search(r"^## \[([^]]+)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert head is not None
+    assert head[1] == version
