@@ -1,5 +1,6 @@
 """A run in a directory: what it leaves, and how it goes on after a kill."""
 
+import copy
 import fcntl
 import hashlib
 import json
@@ -21,7 +22,7 @@ from hush.report import page
 from hush.rounds import Report, State, rounds
 from hush.task import Task
 from hush.transports import Local
-from hush.weights import flatten
+from hush.weights import flatten, load
 
 Row = dict[str, Any]
 
@@ -113,6 +114,7 @@ def _execute(experiment: Experiment, path: Path) -> Iterator[Row]:
         transport=Local(wanted.run.block),
         ledger=ledger,
         state=state,
+        replay=True,
     ):
         state = report.state
         row = _row(report, experiment, best)
@@ -122,8 +124,9 @@ def _execute(experiment: Experiment, path: Path) -> Iterator[Row]:
         page.write(path)
         yield row
     assert state is not None
-    tensors = {name: t.contiguous() for name, t in task.layout.views(state.weights).items()}
-    checkpoint.write(path / "model.safetensors", save(tensors))
+    model = copy.deepcopy(task.model)
+    load(model, state.weights)
+    checkpoint.write(path / "model.safetensors", save({n: t.clone() for n, t in model.state_dict().items()}))
 
 
 def _row(report: Report, experiment: Experiment, best: dict[str, float]) -> Row:

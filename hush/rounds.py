@@ -76,11 +76,14 @@ def rounds(
     ledger: Ledger | None = None,
     secret: SecretSeed | None = None,
     state: State | None = None,
+    replay: bool = False,
 ) -> Iterator[Report]:
     """Train, and report after every round. Evaluation, checkpoints and stopping are the caller's.
 
     `seed` drives public draws and, unless `secret` is given, simulated secret ones. `state` is that of an
     earlier report to go on from. Each round's event is in the ledger before anything of it is released.
+    With `replay` the ledger is that of this very run, and a round that a killed process had begun is paid
+    for already: simulated secrets repeat it bit for bit, others do not and count again.
     """
     if rounds < 1:
         raise Mistake(f"rounds={rounds} must be at least 1")
@@ -89,7 +92,12 @@ def rounds(
     ledger = Ledger() if ledger is None else ledger
     secret = SecretSeed.simulated(seed) if secret is None else secret
     state = State.first(task) if state is None else state
-    loop = _Loop(scheme, task, PublicSeed(seed), secret, transport, ledger)
+    paid = {event.round for event in ledger.events if event.label == "update"}
+    if scheme.private and not paid.issuperset(range(1, state.round + 1)):
+        raise Mistake(
+            f"the ledger does not hold the {state.round} rounds of this state: give the run's own ledger"
+        )
+    loop = _Loop(scheme, task, PublicSeed(seed), secret, transport, ledger, replay and secret.repeatable)
     for number in range(state.round + 1, rounds + 1):
         began = time.perf_counter()
         if number == 1:
@@ -117,6 +125,7 @@ class _Loop:
     secret: SecretSeed
     transport: Transport
     ledger: Ledger
+    replay: bool
 
     def elect(self, state: State) -> None:
         """The vote on the coordinates, for a scheme that has one, and the set where it is fixed."""
@@ -156,12 +165,12 @@ class _Loop:
     def _gather(self, scheme: Scheme, state: State, number: int, label: str) -> tuple[Total, Plan]:
         sampling, population = scheme.sampling, self.task.clients
         cohort: Members = sampling.draw(population, self.secret, number)
-        floor = (1 - sampling.tolerance) * len(cohort)
+        floor = round((1 - sampling.tolerance) * len(cohort), 9)  # 0.3 of 10 is 3, not a hair more
         plan = Plan(number, state.weights, state.live, sampling.cohort(population), floor, state.clip)
         event = scheme.event(plan, population, label)
         if event is not None:
             # Charged before anything leaves a client; an aborted round stays charged.
-            self.ledger.record(event, replay=self.secret.repeatable)
+            self.ledger.record(event, self.replay)
             state.participation.add(event, cohort)
         if len(cohort) < sampling.floor:
             raise Aborted(f"round {number}: a cohort of {len(cohort)} is below the floor of {sampling.floor}")

@@ -46,8 +46,8 @@ class Task:
         }
         for name, value in fields.items():
             object.__setattr__(self, name, value)
-        if not any(True for _ in model.parameters()):
-            raise Mistake(f"the model {type(model).__name__} has no parameters: there is nothing to train")
+        if not any(parameter.requires_grad for parameter in model.parameters()):
+            raise Mistake(f"the model {type(model).__name__} has no parameters that train: set requires_grad")
         self.split.check(len(self.train))
 
     @property

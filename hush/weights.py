@@ -11,7 +11,10 @@ from hush.rng import PublicSeed
 
 @dataclass(frozen=True)
 class Layout:
-    """Where each parameter, and after them each floating-point buffer, lies in the flat vector."""
+    """Where each trained parameter, and after them each floating-point buffer, lies in the flat vector.
+
+    Parameters that need no gradient are left to the model: they neither train nor travel.
+    """
 
     names: tuple[str, ...]
     shapes: tuple[torch.Size, ...]
@@ -21,7 +24,7 @@ class Layout:
     @classmethod
     def of(cls, model: nn.Module) -> "Layout":
         """The layout of a model."""
-        parameters = [(name, p.shape) for name, p in model.named_parameters()]
+        parameters = [(name, p.shape) for name, p in model.named_parameters() if p.requires_grad]
         buffers = [(name, b.shape) for name, b in model.named_buffers() if b.is_floating_point()]
         names, shapes = zip(*parameters, *buffers, strict=True)
         trained = sum(shape.numel() for _, shape in parameters)

@@ -68,18 +68,22 @@ def unpack_plan(data: bytes, start: Tensor, live: Tensor | None, coordinates: Co
     round, count, size, cohort, floor, clip = fields
     if len(body) != 4 * (count + size):
         raise Mistake(f"plan of round {round} announces {count + size} numbers and carries {len(body) // 4}")
+    if bool(count) == coordinates.derivable:
+        raise Mistake(
+            f"plan of round {round} names {count} coordinates, which these clients do not expect: refused"
+        )
     if count:
         live = torch.from_numpy(np.frombuffer(body[: 4 * count], "<u4").astype(np.int64))
-    values = torch.from_numpy(np.frombuffer(body[4 * count :], "<f4").copy())
+    if live is not None and int(live.max()) >= start.numel():
+        raise Mistake(
+            f"plan of round {round} names a coordinate past the {start.numel()} of the model: refused"
+        )
+    target = live if live is not None and coordinates.fixed else torch.arange(start.numel())
+    if size != (0 if round <= 1 else target.numel()):
+        raise Mistake(f"plan of round {round} carries {size} weights, not one for each that travels: refused")
     weights = start.clone()
     if size:
-        partial = live is not None and coordinates.fixed
-        target = live if partial and live is not None else torch.arange(start.numel())
-        if size != target.numel() or (count and int(target.max()) >= start.numel()):
-            raise Mistake(
-                f"plan of round {round} carries {size} weights where {target.numel()} were expected"
-            )
-        weights[target] = values
+        weights[target] = torch.from_numpy(np.frombuffer(body[4 * count :], "<f4").copy())
     return Plan(round, weights, live, cohort, floor, None if math.isnan(clip) else clip)
 
 

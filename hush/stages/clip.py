@@ -13,13 +13,13 @@ from hush.spec import Context, Spec, Total
 def _cut(x: Tensor, bound: float) -> tuple[Tensor, Tensor]:
     """Each row at norm at most `bound`, and the norms before. A row that is not finite becomes zero.
 
-    The norm is taken in float64 and the result is shrunk by a few units of float32 rounding, so that
+    Norm and product are taken in float64 and the result is shrunk by a few units of float32 rounding, so that
     the bound holds for the numbers that travel. A client whose training failed must not tell by NaN.
     """
     x = torch.where(x.isfinite().all(dim=1, keepdim=True), x, torch.zeros_like(x))
     norms = torch.linalg.vector_norm(x, dim=1, dtype=torch.float64)
     scale = (bound * (1 - 2.0**-22) / norms).clamp(max=1.0)
-    return x * scale.to(x.dtype).unsqueeze(1), norms
+    return (x.double() * scale.unsqueeze(1)).to(x.dtype), norms
 
 
 def _check(s: Spec, name: str) -> None:
@@ -90,6 +90,8 @@ class AdaptiveClip:
     def spec(self, s: Spec) -> Spec:
         """One number more, and its part of the norm."""
         _check(s, "AdaptiveClip")
+        if s.l2 < math.inf:
+            raise Mistake("AdaptiveClip after another bound would follow that bound: keep one of them")
         bound, count = self._bounds(s)
         return replace(s, size=s.size + 1, l2=math.hypot(bound, count / 2), clip=bound)
 

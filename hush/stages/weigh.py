@@ -29,5 +29,7 @@ class Weigh:
         return x * ctx.sizes.to(x.dtype).unsqueeze(1)
 
     def decode(self, total: Total, ctx: Context) -> Total:
-        """So that body / count is the weighted mean."""
+        """So that body / count is the weighted mean; nobody's is nothing."""
+        if total.count == 0:
+            return total
         return replace(total, body=total.body * (total.count / total.weight))

@@ -43,11 +43,12 @@ class Local:
         lost = self.lost
         if lost is not None:
             cohort = cohort[[not lost(plan.round, int(k)) for k in cohort]]
+        size = scheme.specs(scheme.width(plan), plan.clip)[-1].size
         if len(cohort) < plan.floor:
+            traffic.up(cohort, wire.pack_upload(torch.zeros(size), plan.round, order.digest))  # sent in vain
             raise Aborted(
                 f"round {plan.round}: {len(cohort)} clients answered and the noise relies on {plan.floor:g}"
             )
-        size = scheme.specs(scheme.width(plan), plan.clip)[-1].size
         block = self.block or max(1, min(256, BLOCK // plan.weights.numel()))
 
         def uploads() -> Iterator[tuple[Tensor, Tensor]]:

@@ -1,0 +1,136 @@
+"""The summed noise of what is released has the deviation that the ledger's event states."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from contracts.parts import Still, Watch, run, wide
+from hush.catalogue import ENTRIES, Entry, Knobs
+from hush.privacy.ledger import Ledger
+from hush.rng import SecretSeed
+from hush.sampling import Fixed, Poisson
+from hush.spec import Plan
+from hush.stages import AdaptiveClip, Clip
+from hush.task import Task
+from hush.traffic import Traffic
+from hush.transports import Local
+from hush.weights import flatten
+
+SIGMA, S = 1.3, 0.7
+DRAWS = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def large() -> Task:
+    """1,001,000 weights and 10 clients: one round is 10^6 draws of each client."""
+    return wide(lambda: nn.Linear(1000, 1000), 10)
+
+
+def deviation(scheme, task: Task, seed: int = 4, lost=None) -> tuple[float, float]:
+    """Of the noise that one round leaves in the model: measured, and as event and bound state it."""
+    watch = Watch(Ledger(), Local(block=2, lost=lost))
+    report = run(scheme, task, 1, seed, transport=watch, ledger=watch.ledger)[0]
+    assert not report.aborted
+    plan, (event,) = watch.plans[0], watch.ledger.events
+    moved = (report.state.weights.double() - flatten(task.model)) * plan.cohort
+    noise = moved if plan.live is None else moved[plan.live]
+    assert noise.numel() >= DRAWS
+    if plan.live is not None:
+        still = torch.ones(moved.numel(), dtype=torch.bool)
+        still[plan.live] = False
+        assert not moved[still].any()
+    assert abs(float(noise.mean())) < 5e-3 * float(noise.std())
+    spec = scheme.specs(scheme.width(plan), plan.clip)[-1]
+    return float(noise.std()), event.noise * spec.l2
+
+
+def silent(entry: Entry, sampling, clip=None):
+    """The scheme with clients that have nothing to say, so that only noise is left."""
+    knobs = Knobs(sampling=sampling, ratio=0.9995, probe=1, clip=clip or Clip(S), noise=SIGMA)
+    return replace(entry.scheme(knobs), trainer=Still())
+
+
+@pytest.mark.parametrize("sampling", [Fixed(4), Poisson(0.35)], ids=["fixed", "poisson"])
+def test_deviation(private: Entry, sampling, large: Task) -> None:
+    measured, stated = deviation(silent(private, sampling), large)
+    assert stated == pytest.approx(S * SIGMA)
+    assert measured == pytest.approx(stated, rel=0.01)
+
+
+def test_deviation_at_the_floor(private: Entry, large: Task) -> None:
+    """As many are lost as may be: the rest carries the whole noise."""
+    scheme = silent(private, Fixed(5, tolerance=0.4))
+    measured, stated = deviation(scheme, large, lost=Gone(2))
+    assert measured >= stated * 0.99
+    assert measured == pytest.approx(stated, rel=0.01)
+
+
+def test_deviation_above_the_floor(large: Task) -> None:
+    """Nobody is lost: more noise than stated, never less."""
+    measured, stated = deviation(silent(ENTRIES["fl-std-dp"], Fixed(5, tolerance=0.4)), large)
+    assert measured == pytest.approx(stated * np.sqrt(5 / 3), rel=0.01)
+
+
+def test_deviation_of_an_uneven_floor(large: Task) -> None:
+    """0.7 of 4 is 2.8: three must stay."""
+    measured, stated = deviation(silent(ENTRIES["fl-std-dp"], Fixed(4, tolerance=0.3)), large, lost=Gone(1))
+    assert measured >= stated * 0.99
+
+
+@pytest.mark.parametrize("sampling", [Fixed(4), Poisson(0.35)], ids=["fixed", "poisson"])
+def test_deviation_with_an_adaptive_clip(private: Entry, sampling, large: Task) -> None:
+    clip = AdaptiveClip(S, weight=0.6)
+    measured, stated = deviation(silent(private, sampling, clip), large)
+    assert stated == pytest.approx(SIGMA * np.hypot(S, 0.3 * S))
+    assert measured == pytest.approx(stated, rel=0.01)
+
+
+@pytest.mark.parametrize("clip", [Clip(S), AdaptiveClip(S)], ids=["fixed", "adaptive"])
+def test_deviation_of_an_empty_cohort(private: Entry, clip, large: Task) -> None:
+    sampling = Poisson(0.01)
+    seed = next(s for s in range(50) if not len(sampling.draw(10, SecretSeed.simulated(s), 1)))
+    measured, stated = deviation(silent(private, sampling, clip), large, seed)
+    assert measured == pytest.approx(stated, rel=0.01)
+
+
+def test_noise_of_the_adaptive_count() -> None:
+    """The count's number has the same noise, sigma sqrt(S^2 + c^2/4), around c/2 for each client within S."""
+    task = wide(lambda: nn.Linear(1000, 1), 4)
+    scheme = silent(ENTRIES["fl-std-dp"], Fixed(4), AdaptiveClip(S, weight=0.5))
+    secret, traffic, everyone = SecretSeed.simulated(4), Traffic(4), np.arange(4)
+    counts = []
+    for number in range(1000):
+        plan = Plan(number, flatten(task.model), None, 4.0, 4.0)
+        counts.append(float(Local().gather(scheme, task, plan, everyone, secret, traffic).body[-1]))
+    assert np.std(counts) == pytest.approx(SIGMA * np.hypot(S, S / 4), rel=0.08)
+    assert np.mean(counts) == pytest.approx(4 * S / 4, abs=4 * SIGMA * S / np.sqrt(1000))
+
+
+class Gone:
+    """Loses the first `count` clients that it is asked about in a round."""
+
+    def __init__(self, count: int) -> None:
+        self.count, self.asked = count, 0
+
+    def __call__(self, round: int, client: int) -> bool:
+        self.asked += 1
+        return self.asked <= self.count
+
+
+def test_no_two_draws_are_alike(private: Entry, task: Task, knobs: Knobs) -> None:
+    """The noise of two clients, of two rounds and of two seeds has nothing in common."""
+    scheme = replace(private.scheme(replace(knobs, ratio=1.0, sampling=Fixed(2))), trainer=Still())
+    watch = Watch()
+    run(scheme, task, 1, transport=watch)
+    plan = watch.plans[0]
+
+    def rows(plan, seed: int):
+        return scheme.client(task, plan, np.arange(4), SecretSeed.simulated(seed)).double()
+
+    drawn = torch.cat([rows(plan, 4), rows(replace(plan, round=2), 4), rows(plan, 5)])
+    assert torch.equal(rows(plan, 4), drawn[:4])
+    likeness = torch.corrcoef(drawn) - torch.eye(12)
+    assert likeness.abs().max() < 0.2

@@ -1,0 +1,179 @@
+"""What a run spends: in the ledger before anything leaves, more with every round, "none" without noise."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+import torch
+
+from contracts.parts import Still, Watch, run
+from hush.catalogue import ENTRIES, Entry, Knobs
+from hush.errors import Mistake
+from hush.privacy.ledger import Ledger
+from hush.privacy.views import Participation, views
+from hush.rng import SecretSeed
+from hush.sampling import Fixed, Poisson
+from hush.spec import Plan
+from hush.task import Task
+from hush.transports import Local, Loopback
+from hush.weights import flatten
+
+VIEWS = {"model", "server", "server_median", "upload", "upload_median"}
+SAMPLINGS = {"fixed": Fixed(5), "poisson": Poisson(0.4)}
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+def test_epsilon_grows(private: Entry, sampling: str, task: Task, knobs: Knobs) -> None:
+    knobs = replace(knobs, sampling=SAMPLINGS[sampling], noise=2.0)
+    reports = run(private.scheme(knobs), task, 4)
+    assert all(set(report.epsilon) == VIEWS for report in reports)
+    spent = [report.epsilon["model"] for report in reports]
+    assert all(0 < before < after for before, after in pairwise(spent))
+    for view in VIEWS:
+        seen = [report.epsilon[view] for report in reports]
+        assert all(before <= after for before, after in pairwise(seen))
+    assert reports[0].epsilon["server"] > reports[0].epsilon["model"]
+    assert reports[0].epsilon["upload"] > reports[0].epsilon["server"]
+
+
+def test_no_noise_is_none(open_entry: Entry, task: Task, knobs: Knobs) -> None:
+    ledger = Ledger()
+    for report in run(open_entry.scheme(knobs), task, 2, ledger=ledger):
+        assert report.epsilon == dict.fromkeys(VIEWS, "none")
+    assert ledger.events == ()
+
+
+def test_a_noisy_vote_does_not_protect_bare_updates(task: Task, knobs: Knobs) -> None:
+    """Whoever sees updates without noise has learned all: the vote's epsilon is no guarantee of the run."""
+    scheme = ENTRIES["fl-top"].scheme(replace(knobs, vote=1.0))
+    with pytest.raises(Mistake, match="vote"):
+        run(scheme, task, 2)
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+def test_event_is_written_first(private: Entry, sampling: str, task: Task, knobs: Knobs, tmp_path) -> None:
+    """When the transport is asked, the round's event is in the ledger and on disk."""
+    knobs = replace(knobs, sampling=SAMPLINGS[sampling])
+    path = tmp_path / "privacy.json"
+
+    class OnDisk(Watch):
+        def gather(self, *arguments):
+            written.append([event.round for event in Ledger.load(path).events])
+            return super().gather(*arguments)
+
+    written: list[list[int]] = []
+    watch = OnDisk(Ledger(path))
+    run(private.scheme(knobs), task, transport=watch, ledger=watch.ledger)
+    assert [[event.round for event in held] for held in watch.held] == [[1], [1, 2], [1, 2, 3]]
+    assert written == [[1], [1, 2], [1, 2, 3]]
+    for event, plan, cohort in zip(watch.ledger.events, watch.plans, watch.cohorts, strict=True):
+        assert event.noise == knobs.noise
+        assert event.share == pytest.approx(knobs.noise / len(cohort) ** 0.5)
+        assert event.rate == pytest.approx(5 / 12 if sampling == "fixed" else 0.4)
+        assert (event.sampling, event.label) == (sampling, "update")
+        assert plan.floor == len(cohort)
+
+
+def test_vote_has_its_own_event(task: Task, knobs: Knobs) -> None:
+    watch = Watch()
+    scheme = ENTRIES["fl-top-dp"].scheme(replace(knobs, vote=0.5))
+    run(scheme, task, 2, transport=watch, ledger=watch.ledger)
+    assert [(e.round, e.label, e.noise) for e in watch.ledger.events] == [
+        (0, "vote", 0.5),
+        (1, "update", 0.8),
+        (2, "update", 0.8),
+    ]
+    assert [len(held) for held in watch.held] == [1, 2, 3]
+
+
+def test_vote_costs_what_it_says(task: Task, knobs: Knobs) -> None:
+    """The run with a vote has spent what the same rounds and one release more would."""
+    spent = {
+        vote: run(ENTRIES["fl-top-dp"].scheme(replace(knobs, vote=vote)), task, 2)[-1] for vote in (None, 0.5)
+    }
+    assert spent[0.5].epsilon["model"] > spent[None].epsilon["model"]
+
+
+@pytest.mark.parametrize("transport", [Local, Loopback])
+def test_too_few_survivors(entry: Entry, transport, task: Task, knobs: Knobs) -> None:
+    """The round is aborted: nothing moves, and what was charged stays charged."""
+    scheme = entry.scheme(replace(knobs, sampling=Fixed(12, tolerance=0.25)))
+    ledger = Ledger()
+    lost = transport(lost=lambda round, client: round == 2 and client < 4)
+    one, two, three = run(scheme, task, transport=lost, ledger=ledger)
+    assert (one.aborted, two.aborted, three.aborted) == (False, True, False)
+    assert two.cohort == 0
+    assert torch.equal(two.state.weights, one.state.weights)
+    assert not torch.equal(three.state.weights, two.state.weights)
+    assert two.state.round == 2
+    assert [event.round for event in ledger.events] == ([1, 2, 3] if entry.private else [])
+    if entry.private:
+        assert two.epsilon["model"] > one.epsilon["model"]
+        assert two.epsilon["server"] > one.epsilon["server"]
+
+
+def test_a_cohort_below_the_floor(private: Entry, task: Task, knobs: Knobs) -> None:
+    """The transport is not asked; the event is there all the same."""
+    scheme = private.scheme(replace(knobs, sampling=Fixed(5, floor=6)))
+    watch = Watch()
+    (report,) = run(scheme, task, 1, transport=watch, ledger=watch.ledger)
+    assert report.aborted
+    assert watch.plans == []
+    assert torch.equal(report.state.weights, flatten(task.model))
+    assert len(watch.ledger.events) == 1
+
+
+@pytest.mark.parametrize("size", range(1, 13))
+@pytest.mark.parametrize("percent", [10, 30, 70])
+def test_exactly_as_many_as_the_floor_are_enough(percent: int, size: int, task: Task, knobs: Knobs) -> None:
+    """With `tolerance` of the cohort lost, to the client, the round stands; with one more it does not."""
+    may = size * percent // 100
+    if may == size:
+        return
+    sampling = Fixed(size, tolerance=percent / 100)
+    scheme = replace(ENTRIES["fl-std-dp"].scheme(replace(knobs, sampling=sampling)), trainer=Still())
+
+    def aborted(lost: int) -> bool:
+        gone = run(scheme, task, 1, transport=Local(lost=Gone(lost)))
+        return gone[0].aborted
+
+    assert not aborted(may)
+    assert aborted(may + 1)
+
+
+class Gone:
+    """Loses the first `count` clients that it is asked about."""
+
+    def __init__(self, count: int) -> None:
+        self.count, self.asked = count, 0
+
+    def __call__(self, round: int, client: int) -> bool:
+        self.asked += 1
+        return self.asked <= self.count
+
+
+def test_an_abort_by_chance_is_charged_to_delta(private: Entry, task: Task, knobs: Knobs) -> None:
+    scheme = private.scheme(replace(knobs, sampling=Poisson(0.4, floor=1)))
+    event = scheme.event(Plan(1, flatten(task.model), None, 4.8, 5.0), task.clients)
+    assert event is not None
+    # one client decides when no other was drawn
+    assert event.slack == pytest.approx(0.4 * 0.6**11)
+
+
+def test_empty_cohorts_of_open_schemes_move_nothing(open_entry: Entry, task: Task, knobs: Knobs) -> None:
+    """Poisson sampling may draw nobody; a run goes on."""
+    sampling = Poisson(0.08)
+    seed = next(s for s in range(99) if not len(sampling.draw(12, SecretSeed.simulated(s), 1)))
+    (report,) = run(open_entry.scheme(replace(knobs, sampling=sampling)), task, 1, seed)
+    assert (report.cohort, report.aborted) == (0, False)
+    assert torch.equal(report.state.weights, flatten(task.model))
+
+
+def test_views_count_each_round_for_its_members(private: Entry, task: Task, knobs: Knobs) -> None:
+    """The server's view is the worst client's: recomputed from the cohorts that the transport saw."""
+    watch = Watch()
+    reports = run(private.scheme(knobs), task, transport=watch, ledger=watch.ledger)
+    joined = Participation(task.clients)
+    for event, cohort in zip(watch.ledger.events, watch.cohorts, strict=True):
+        joined.add(event, cohort)
+    assert reports[-1].epsilon == views(watch.ledger.events, joined, 1e-5, "rdp")

@@ -1,0 +1,89 @@
+"""A run goes on from an earlier state as if it had never stopped."""
+
+import copy
+from dataclasses import replace
+
+import pytest
+import torch
+
+from contracts.parts import run
+from hush.catalogue import ENTRIES, Entry, Knobs
+from hush.errors import Mistake
+from hush.privacy.ledger import Ledger
+from hush.rng import SecretSeed
+from hush.rounds import State, rounds
+from hush.sampling import Poisson
+from hush.scheme import Scheme
+from hush.stages import AdaptiveClip
+from hush.task import Task
+
+
+def halfway(scheme: Scheme, task: Task) -> tuple[State, Ledger]:
+    """Copies of what two rounds leave."""
+    ledger = Ledger()
+    *_, report = rounds(scheme, task, rounds=2, seed=4, ledger=ledger, accountant="rdp")
+    return copy.deepcopy(report.state), copy.deepcopy(ledger)
+
+
+def assert_goes_on(scheme: Scheme, task: Task) -> None:
+    whole = run(scheme, task, 4)
+    state, ledger = halfway(scheme, task)
+    rest = run(scheme, task, 4, state=state, ledger=ledger)
+    assert [report.round for report in rest] == [3, 4]
+    for one, other in zip(whole[2:], rest, strict=True):
+        assert torch.equal(one.state.weights, other.state.weights)
+        assert (one.bytes, one.epsilon, one.clip, one.cohort) == (
+            other.bytes,
+            other.epsilon,
+            other.clip,
+            other.cohort,
+        )
+
+
+def test_resume(entry: Entry, task: Task, knobs: Knobs) -> None:
+    assert_goes_on(entry.scheme(knobs), task)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"vote": 0.5}, {"clip": AdaptiveClip(0.3)}, {"sampling": Poisson(0.3)}],
+    ids=["vote", "adaptive", "poisson"],
+)
+def test_resume_with_other_parts(other: dict, task: Task, knobs: Knobs) -> None:
+    assert_goes_on(ENTRIES["fl-top-dp"].scheme(replace(knobs, **other)), task)
+
+
+def test_a_repeated_round_is_paid_once(task: Task, knobs: Knobs) -> None:
+    """The ledger was ahead of the state, as after a kill: the same noise again is the same release."""
+    scheme, ledger = ENTRIES["fl-top-dp"].scheme(knobs), Ledger()
+    whole = run(scheme, task, 4, ledger=ledger)
+    state, _ = halfway(scheme, task)
+    rest = run(scheme, task, 4, state=state, ledger=ledger, replay=True)
+    assert [event.round for event in ledger.events] == [1, 2, 3, 4]
+    assert rest[-1].epsilon == whole[-1].epsilon
+    assert torch.equal(rest[-1].state.weights, whole[-1].state.weights)
+
+
+def test_a_second_training_on_one_ledger_is_paid_again(task: Task, knobs: Knobs) -> None:
+    """Equal events of another training are other releases, whatever the seed."""
+    scheme, ledger = ENTRIES["fl-top-dp"].scheme(knobs), Ledger()
+    run(scheme, task, 2, ledger=ledger)
+    run(replace(scheme, trainer=replace(scheme.trainer, rate=0.5)), task, 2, ledger=ledger)
+    assert [event.round for event in ledger.events] == [1, 2, 1, 2]
+
+
+def test_noise_that_cannot_be_repeated_is_paid_again(task: Task, knobs: Knobs) -> None:
+    """A deployment's resumed round draws other noise: another release, even with replay."""
+    scheme, ledger, secret = ENTRIES["fl-top-dp"].scheme(knobs), Ledger(), SecretSeed.system()
+    first = run(scheme, task, 1, ledger=ledger, secret=secret)
+    again = run(scheme, task, 1, ledger=ledger, secret=secret, replay=True)
+    assert not torch.equal(first[0].state.weights, again[0].state.weights)
+    assert [event.round for event in ledger.events] == [1, 1]
+
+
+def test_a_private_run_does_not_go_on_without_its_ledger(task: Task, knobs: Knobs) -> None:
+    """The rounds before were released too: forgetting their events would lower epsilon."""
+    scheme = ENTRIES["fl-top-dp"].scheme(knobs)
+    state, _ = halfway(scheme, task)
+    with pytest.raises(Mistake, match="ledger"):
+        run(scheme, task, 4, state=state)

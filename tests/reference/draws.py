@@ -1,0 +1,52 @@
+"""The random draws of a run by their names, as the twins take them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hush.rng import PublicSeed, SecretSeed
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Cohorts of `size` clients, or with each client at chance `rate`, out of `population`."""
+
+    seed: int
+    population: int
+    size: int | None = None
+    rate: float | None = None
+
+    def cohort(self, t: int) -> list[int]:
+        """The set K of round t."""
+        rng = SecretSeed.simulated(self.seed).generator("cohort", t)
+        size = self.size if self.rate is None else rng.binomial(self.population, self.rate)
+        return sorted(rng.choice(self.population, size, replace=False, shuffle=False).tolist())
+
+    @property
+    def expected(self) -> float:
+        """The expected |K|."""
+        return float(self.size) if self.rate is None else self.rate * self.population
+
+    def batches(self, rows: Tensor, batch: int, steps: int, t: int, client: int) -> list[Tensor]:
+        """The batch B of every local iteration."""
+        if len(rows) <= batch:
+            return [rows] * steps
+        rng = SecretSeed.simulated(self.seed).generator("batch", t, client)
+        orders = rng.permuted(np.tile(np.arange(len(rows)), (steps, 1)), axis=1)
+        return [rows[torch.tensor(order[:batch])] for order in orders]
+
+    def ballot(self, rows: Tensor, batch: int, client: int) -> Tensor:
+        """The one batch on which a client finds what to vote for."""
+        order = SecretSeed.simulated(self.seed).generator("ballot", client).permutation(len(rows))
+        return rows[torch.tensor(order[:batch])]
+
+    def noise(self, size: int, t: int, who: int | str) -> Tensor:
+        """Standard normal numbers of one client, or of the server."""
+        return SecretSeed.simulated(self.seed).normal(size, "noise", t, who).double()
+
+    def coordinates(self, n: int, count: int, t: int) -> list[int]:
+        """A random set of `count` coordinates; t = 0 is the set for the whole training."""
+        rng = PublicSeed(self.seed).generator("coordinates", t)
+        return sorted(rng.choice(n, count, replace=False, shuffle=False).tolist())

@@ -1,0 +1,148 @@
+"""The fast code equals its slow twin, scheme by scheme."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from hush.catalogue import ENTRIES, Knobs
+from hush.clipping import public_bound
+from hush.rng import PublicSeed, SecretSeed
+from hush.rounds import Report, rounds
+from hush.sampling import Fixed, Poisson
+from hush.scheme import Scheme
+from hush.stages import AdaptiveClip
+from hush.task import Task
+from hush.weights import flatten
+from reference import twins
+from reference.draws import Draws
+from reference.twins import TWINS, Setting
+
+SAMPLINGS = {"fixed": Fixed(5), "poisson": Poisson(0.4)}
+SEED = 4
+
+
+def setting(task: Task, knobs: Knobs, seed: int = SEED, total: int = 3) -> Setting:
+    """The same run for the twin."""
+    sampling = knobs.sampling
+    cohorts = {"size": sampling.size} if isinstance(sampling, Fixed) else {"rate": sampling.chance}
+    draws = Draws(seed, task.clients, **cohorts)
+    S = knobs.clip.start if isinstance(knobs.clip, AdaptiveClip) else knobs.clip.bound
+    return Setting(task, knobs, draws, total, S, knobs.noise)
+
+
+def last(scheme: Scheme, task: Task, seed: int = SEED, total: int = 3) -> Report:
+    return list(rounds(scheme, task, rounds=total, seed=seed, accountant="rdp"))[-1]
+
+
+def assert_same(fast: Tensor, slow: Tensor, start: Tensor) -> None:
+    """Within 1e-5 of how far training went, and exactly where it began wherever the twin did not move."""
+    moved = (slow - start.double()).norm()
+    assert moved > 1e-3
+    assert (fast.double() - slow).norm() <= 1e-5 * moved
+    torch.testing.assert_close(fast.double(), slow, rtol=1e-5, atol=1e-6)
+    still = slow == start.double()
+    assert torch.equal(fast[still], start[still])
+
+
+def test_every_scheme_has_a_twin() -> None:
+    assert set(TWINS) == set(ENTRIES)
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+@pytest.mark.parametrize("name", ENTRIES)
+def test_equal(name: str, sampling: str, task: Task, knobs: Knobs) -> None:
+    knobs = replace(knobs, sampling=SAMPLINGS[sampling])
+    fast = last(ENTRIES[name].scheme(knobs), task).state.weights
+    assert_same(fast, TWINS[name](setting(task, knobs)), flatten(task.model))
+
+
+def test_the_setting_is_a_test(task: Task, knobs: Knobs) -> None:
+    """Clients below, at and above the batch, and updates below and above the bound, are all there."""
+    s = setting(task, knobs)
+    sizes = {len(task.split.rows_of(client)) for t in (1, 2, 3) for client in s.draws.cohort(t)}
+    assert min(sizes) < knobs.batch < max(sizes)
+    w, T = flatten(task.model).double(), twins.top_k(s)
+    norms = [float(twins.local(s, 1, client, w, T, False).norm()) for client in range(task.clients)]
+    assert min(norms) < s.S < max(norms)
+
+
+@pytest.mark.parametrize("name", [name for name in ENTRIES if name.endswith("-dp")])
+def test_equal_with_an_empty_cohort(name: str, task: Task, knobs: Knobs) -> None:
+    """Poisson sampling may draw nobody: the server's noise alone moves the model."""
+    knobs = replace(knobs, sampling=Poisson(0.08))
+    empty = (seed for seed in range(100) if not Draws(seed, task.clients, rate=0.08).cohort(2))
+    seed = next(empty)
+    fast = last(ENTRIES[name].scheme(knobs), task, seed).state.weights
+    assert_same(fast, TWINS[name](setting(task, knobs, seed)), flatten(task.model))
+
+
+@pytest.mark.parametrize("name", ["fl-std", "fl-std-dp", "fl-top", "fl-top-dp", "fl-basic", "fl-bas-2-dp"])
+def test_equal_with_convolutions(name: str, make, knobs: Knobs) -> None:
+    task = make(
+        nn.Sequential(
+            nn.Conv2d(1, 3, 3, padding=1),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(3, 4, 3, padding=1),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(64, 10),
+        )
+    )
+    fast = last(ENTRIES[name].scheme(knobs), task, total=2).state.weights
+    assert_same(fast, TWINS[name](setting(task, knobs, total=2)), flatten(task.model))
+
+
+@pytest.mark.parametrize("ratio", [0.01, 0.1, 0.5])
+def test_top_k(ratio: float, task: Task, knobs: Knobs) -> None:
+    knobs = replace(knobs, ratio=ratio)
+    fast = knobs.top().draw(task, PublicSeed(SEED), 0, None)
+    assert fast.tolist() == twins.top_k(setting(task, knobs))
+
+
+def test_vote(task: Task, knobs: Knobs) -> None:
+    """The vote's set, and the training that follows it."""
+    knobs = replace(knobs, vote=0.3)
+    s = setting(task, knobs, total=2)
+    report = last(ENTRIES["fl-top-dp"].scheme(knobs), task, total=2)
+    T = twins.voted(s, 0.3)
+    assert twins.top_k(s) != T
+    assert report.state.live.tolist() == T
+    assert_same(report.state.weights, twins.fixed_set(s, T, free=False, private=True), flatten(task.model))
+
+
+def test_adaptive_clip(task: Task, knobs: Knobs) -> None:
+    knobs = replace(knobs, clip=AdaptiveClip(0.45, quantile=0.6, rate=0.3, weight=0.5))
+    s = setting(task, knobs)
+    report = last(ENTRIES["fl-top-dp"].scheme(knobs), task)
+    slow, S = twins.adaptive(s, twins.top_k(s), quantile=0.6, rate=0.3, weight=0.5)
+    assert S != 0.45
+    assert report.clip == pytest.approx(S, rel=1e-5)
+    assert_same(report.state.weights, slow, flatten(task.model))
+
+
+@pytest.mark.parametrize(
+    ("name", "batch"), [*((name, 4) for name in ENTRIES if name.endswith("-dp")), ("fl-top-dp", 10)]
+)
+def test_bound_on_public_data(name: str, batch: int, task: Task, knobs: Knobs) -> None:
+    """With a public batch of 10 that is larger than a batch, and just as large."""
+    knobs = replace(knobs, batch=batch, steps=2)
+    s = setting(task, knobs)
+    fresh = name in ("fl-basic-dp", "fl-bas-2-dp")
+    free = name in ("fl-bas-2-dp", "fl-bas-4-dp", "fl-top-bis-dp")
+    fixed = None if name == "fl-std-dp" else (twins.top_k(s) if "top" in name else twins.random_k(s))
+    fast = public_bound(ENTRIES[name], knobs, task, PublicSeed(SEED))
+    assert fast == pytest.approx(twins.bound(s, fixed, fresh, free), rel=1e-5)
+
+
+def test_cohorts_have_the_drawn_names(task: Task) -> None:
+    for sampling, draws in (
+        (Fixed(5), Draws(SEED, task.clients, size=5)),
+        (Poisson(0.4), Draws(SEED, task.clients, rate=0.4)),
+    ):
+        for t in range(5):
+            fast = sampling.draw(task.clients, SecretSeed.simulated(SEED), t)
+            assert np.array_equal(fast, draws.cohort(t))

@@ -1,0 +1,261 @@
+"""Slow twins, written from the first paper's pseudocode: the oracles of the fast code.
+
+One client after the other, an ordinary copy of the model, `.backward()`, float64, and what does not
+train is put back after each step. The algorithms are numbered as in the version with Algorithms 1 to 6.
+"""
+
+import copy
+import math
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from hush.catalogue import Knobs
+from hush.data.samples import Samples
+from hush.task import Task
+from reference.draws import Draws
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The paper's symbols: eta = k.rate, T_gd = k.steps, |B| = k.batch, T_init = k.probe, r = k.ratio."""
+
+    task: Task
+    k: Knobs
+    draws: Draws
+    rounds: int
+    S: float
+    sigma: float
+
+    @property
+    def n(self) -> int:
+        return sum(p.numel() for p in self.task.model.parameters())
+
+    @property
+    def K(self) -> int:
+        return math.floor(self.k.ratio * self.n)
+
+
+def vector(model: nn.Module) -> Tensor:
+    """All weights of a model in a row."""
+    return torch.cat([p.detach().double().flatten() for p in model.parameters()])
+
+
+def gradient(s: Setting, w: Tensor, batch: Samples) -> Tensor:
+    """nabla f(B; w)."""
+    model = copy.deepcopy(s.task.model).double()
+    place = 0
+    with torch.no_grad():
+        for p in model.parameters():
+            p.copy_(w[place : place + p.numel()].reshape(p.shape))
+            place += p.numel()
+    s.task.loss(model(batch.inputs.double()), batch.targets).backward()
+    return torch.cat([p.grad.flatten() for p in model.parameters()])
+
+
+def sgd(s: Setting, w: Tensor, batches: list[Samples]) -> Tensor:
+    """Algorithm 5."""
+    for batch in batches:
+        w = w - s.k.rate * gradient(s, w, batch)
+    return w
+
+
+def top_k_sgd(s: Setting, w: Tensor, batches: list[Samples], T: list[int]) -> Tensor:
+    """Algorithm 2: after each step, what is not in T is put back."""
+    others = [i for i in range(len(w)) if i not in set(T)]
+    before = w.clone()
+    for batch in batches:
+        w = w - s.k.rate * gradient(s, w, batch)
+        w[others] = before[others]
+    return w
+
+
+def local(s: Setting, t: int, client: int, w: Tensor, T: list[int] | None, free: bool) -> Tensor:
+    """One client's training: the update at the coordinates T, or at all."""
+    rows = s.task.split.rows_of(client)
+    chosen = s.draws.batches(rows, s.k.batch, s.k.steps, t, client)
+    batches = [s.task.train.rows(index) for index in chosen]
+    if T is None:
+        return sgd(s, w, batches) - w
+    trained = sgd(s, w, batches) if free else top_k_sgd(s, w, batches, T)
+    return (trained - w)[T]
+
+
+def clip(update: Tensor, S: float) -> Tensor:
+    """Algorithm 3, line 26."""
+    return update / max(1.0, float(update.norm()) / S)
+
+
+def protected(s: Setting, t: int, updates: dict[int, Tensor], S: float, size: int) -> Tensor:
+    """The sum of G(clip(update), S sigma / sqrt|K|) over the cohort; the server's noise if it is empty."""
+    if not updates:
+        return S * s.sigma * s.draws.noise(size, t, "server")
+    total = torch.zeros(size, dtype=torch.float64)
+    for client, update in updates.items():
+        share = S * s.sigma / math.sqrt(len(updates))
+        total += clip(update, S) + share * s.draws.noise(size, t, client)
+    return total
+
+
+def fl_std(s: Setting) -> Tensor:
+    """Algorithm 4."""
+    w = vector(s.task.model)
+    for t in range(1, s.rounds + 1):
+        cohort = s.draws.cohort(t)
+        everything = sum(len(s.task.split.rows_of(j)) for j in cohort)
+        moved = w.clone()
+        for client in cohort:
+            weight = len(s.task.split.rows_of(client)) / everything
+            moved += weight * local(s, t, client, w, None, False)
+        w = moved
+    return w
+
+
+def fl_std_dp(s: Setting) -> Tensor:
+    """Algorithm 6."""
+    w = vector(s.task.model)
+    for t in range(1, s.rounds + 1):
+        updates = {client: local(s, t, client, w, None, False) for client in s.draws.cohort(t)}
+        w = w + protected(s, t, updates, s.S, s.n) / s.draws.expected
+    return w
+
+
+def fixed_set(s: Setting, T: list[int], free: bool, private: bool) -> Tensor:
+    """Algorithms 1 and 3 with a given set T: only its weights travel, in both directions."""
+    w_0 = vector(s.task.model)
+    w = w_0
+    for t in range(1, s.rounds + 1):
+        down = w[T]
+        updates = {}
+        for client in s.draws.cohort(t):
+            received = w_0.clone()
+            received[T] = down
+            updates[client] = local(s, t, client, received, T, free)
+        moved = w_0.clone()
+        moved[T] = w[T] + mean(s, t, updates, len(T), private)
+        w = moved
+    return w
+
+
+def fresh_set(s: Setting, free: bool, private: bool) -> Tensor:
+    """FL-BASIC and FL-BAS-2: a new random set each round; the whole model travels down."""
+    w = vector(s.task.model)
+    for t in range(1, s.rounds + 1):
+        T = s.draws.coordinates(s.n, s.K, t)
+        updates = {client: local(s, t, client, w, T, free) for client in s.draws.cohort(t)}
+        w = w.clone()
+        w[T] += mean(s, t, updates, len(T), private)
+    return w
+
+
+def mean(s: Setting, t: int, updates: dict[int, Tensor], size: int, private: bool) -> Tensor:
+    """Over |K|; with privacy over the expected |K|, which for cohorts of one size is the same."""
+    if private:
+        return protected(s, t, updates, s.S, size) / s.draws.expected
+    total = torch.zeros(size, dtype=torch.float64)
+    for update in updates.values():
+        total += update / len(updates)
+    return total
+
+
+def accumulated(s: Setting, batch: Samples) -> Tensor:
+    """The absolute gradients, summed over T_init SGD iterations from w_0 on one batch."""
+    w = vector(s.task.model)
+    total = torch.zeros_like(w)
+    for _ in range(s.k.probe):
+        g = gradient(s, w, batch)
+        total += g.abs()
+        w = w - s.k.rate * g
+    return total
+
+
+def best(scores: Tensor, count: int) -> list[int]:
+    """The coordinates of the `count` largest scores; of equal ones the first."""
+    order = sorted(range(len(scores)), key=lambda i: (-float(scores[i]), i))
+    return sorted(order[:count])
+
+
+def top_k(s: Setting) -> list[int]:
+    """The set T by public data (section 3.1)."""
+    return best(accumulated(s, s.task.public), s.K)
+
+
+def voted(s: Setting, sigma: float) -> list[int]:
+    """The set T by a noisy vote (section 3.2.3), held as round 0; a 0/1 vector of K ones has norm sqrt(K)."""
+    ballots = {}
+    for client in s.draws.cohort(0):
+        rows = s.draws.ballot(s.task.split.rows_of(client), s.k.batch, client)
+        ballots[client] = torch.zeros(s.n, dtype=torch.float64)
+        ballots[client][best(accumulated(s, s.task.train.rows(rows)), s.K)] = 1.0
+    total = torch.zeros(s.n, dtype=torch.float64)
+    for client, ballot in ballots.items():
+        share = math.sqrt(s.K) * sigma / math.sqrt(len(ballots))
+        total += ballot + share * s.draws.noise(s.n, 0, client)
+    return best(total, s.K)
+
+
+def adaptive(s: Setting, T: list[int], quantile: float, rate: float, weight: float) -> tuple[Tensor, float]:
+    """FL-TOP-DP whose bound follows a quantile of the norms (Andrew et al. 2021, Algorithm 1).
+
+    The vote on the norm is one more number, c (b - 1/2) with c = weight * S, under the same noise.
+    """
+    w_0 = vector(s.task.model)
+    w, S = w_0, s.S
+    for t in range(1, s.rounds + 1):
+        cohort, c = s.draws.cohort(t), weight * S
+        whole = math.sqrt(S**2 + (c / 2) ** 2)
+        total = torch.zeros(len(T) + 1, dtype=torch.float64)
+        for client in cohort:
+            update = local(s, t, client, w, T, False)
+            b = 1.0 if float(update.norm()) <= S else 0.0
+            total[:-1] += clip(update, S)
+            total[-1] += c * (b - 0.5)
+            total += whole * s.sigma / math.sqrt(len(cohort)) * s.draws.noise(len(T) + 1, t, client)
+        fraction = float(total[-1]) / c / s.draws.expected + 0.5
+        moved = w.clone()
+        moved[T] += total[:-1] / s.draws.expected
+        w, S = moved, S * math.exp(-rate * (min(1.0, max(0.0, fraction)) - quantile))
+    return w, S
+
+
+def bound(s: Setting, T: list[int] | None, fresh: bool, free: bool) -> float:
+    """S by the papers' rule (section 4): the norm of one local training's update on the public batch.
+
+    With a fresh set each round the median over 100 sets, which have the names -1 to -100.
+    """
+    rows = torch.arange(len(s.task.public))
+    norms = []
+    for t in range(-1, -101, -1) if fresh else [-1]:
+        chosen = s.draws.batches(rows, s.k.batch, s.k.steps, t, 0)
+        batches = [s.task.public.rows(index) for index in chosen]
+        w = vector(s.task.model)
+        places = s.draws.coordinates(s.n, s.K, t) if fresh else T
+        trained = sgd(s, w, batches) if free or places is None else top_k_sgd(s, w, batches, places)
+        norms.append(float((trained - w).norm() if places is None else (trained - w)[places].norm()))
+    return statistics.median(norms)
+
+
+def random_k(s: Setting) -> list[int]:
+    """FL-BAS-3 and FL-BAS-4: one random set for the whole training."""
+    return s.draws.coordinates(s.n, s.K, 0)
+
+
+TWINS: dict[str, Callable[[Setting], Tensor]] = {
+    "fl-std": fl_std,
+    "fl-std-dp": fl_std_dp,
+    "fl-top": lambda s: fixed_set(s, top_k(s), free=False, private=False),
+    "fl-top-dp": lambda s: fixed_set(s, top_k(s), free=False, private=True),
+    "fl-top-bis": lambda s: fixed_set(s, top_k(s), free=True, private=False),
+    "fl-top-bis-dp": lambda s: fixed_set(s, top_k(s), free=True, private=True),
+    "fl-basic": lambda s: fresh_set(s, free=False, private=False),
+    "fl-basic-dp": lambda s: fresh_set(s, free=False, private=True),
+    "fl-bas-2": lambda s: fresh_set(s, free=True, private=False),
+    "fl-bas-2-dp": lambda s: fresh_set(s, free=True, private=True),
+    "fl-bas-3": lambda s: fixed_set(s, random_k(s), free=False, private=False),
+    "fl-bas-3-dp": lambda s: fixed_set(s, random_k(s), free=False, private=True),
+    "fl-bas-4": lambda s: fixed_set(s, random_k(s), free=True, private=False),
+    "fl-bas-4-dp": lambda s: fixed_set(s, random_k(s), free=True, private=True),
+}

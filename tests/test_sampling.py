@@ -1,0 +1,94 @@
+"""Cohorts: their law, their names, their limits."""
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from hush.errors import Mistake
+from hush.rng import SecretSeed
+from hush.sampling import Fixed, Poisson
+
+SECRET = SecretSeed.simulated(1)
+
+
+def table(sampling: Fixed | Poisson, population: int, rounds: int) -> np.ndarray:
+    """One row per round, one column per client: whether it was drawn."""
+    drawn = np.zeros((rounds, population), bool)
+    for t in range(rounds):
+        members = sampling.draw(population, SECRET, t)
+        assert np.array_equal(members, np.unique(members))
+        assert members.dtype == np.int64
+        drawn[t, members] = True
+    return drawn
+
+
+def test_fixed_cohorts() -> None:
+    drawn = table(Fixed(5), 20, 2000)
+    assert (drawn.sum(1) == 5).all()
+    assert drawn.mean(0) == pytest.approx(np.full(20, 0.25), abs=0.04)
+
+
+def test_poisson_cohorts() -> None:
+    """Each client by itself: sizes are binomial, and no two clients go together."""
+    drawn = table(Poisson(0.25), 20, 2000)
+    assert drawn.mean(0) == pytest.approx(np.full(20, 0.25), abs=0.04)
+    sizes = np.bincount(drawn.sum(1), minlength=21) / 2000
+    assert sizes == pytest.approx(binom.pmf(np.arange(21), 20, 0.25), abs=0.04)
+    together = np.corrcoef(drawn.T.astype(float)) - np.eye(20)
+    assert np.abs(together).max() < 0.08
+
+
+def test_poisson_may_draw_nobody() -> None:
+    sizes = table(Poisson(0.05), 10, 200).sum(1)
+    assert sizes.min() == 0
+
+
+def test_everyone() -> None:
+    assert Poisson(1.0).draw(7, SECRET, 1).tolist() == list(range(7))
+    assert Fixed(7).draw(7, SECRET, 1).tolist() == list(range(7))
+
+
+@pytest.mark.parametrize("sampling", [Fixed(5), Poisson(0.25)])
+def test_rounds_and_seeds_draw_anew(sampling: Fixed | Poisson) -> None:
+    def draws(seed: int) -> list[list[int]]:
+        return [sampling.draw(1000, SecretSeed.simulated(seed), t).tolist() for t in range(3)]
+
+    assert draws(1) == draws(1)
+    everything = draws(1) + draws(2)
+    assert all(a != b for i, a in enumerate(everything) for b in everything[:i])
+
+
+def test_rates() -> None:
+    assert (Fixed(5).rate(20), Fixed(5).cohort(20), Fixed(5).slack(20)) == (0.25, 5.0, 0.0)
+    assert (Poisson(0.25).rate(20), Poisson(0.25).cohort(20), Poisson(0.25).slack(20)) == (0.25, 5.0, 0.0)
+
+
+@pytest.mark.parametrize("floor", [1, 3, 8])
+def test_slack_bounds_the_tell(floor: int) -> None:
+    """How far the chance of an abort moves when one client comes or goes, either way."""
+    sampling = Poisson(0.3, floor=floor)
+
+    def abort(population: int) -> float:
+        return float(binom.cdf(floor - 1, population, 0.3))
+
+    tell = max(abs(abort(20) - abort(19)), abs(abort(20) - abort(21)))
+    assert sampling.slack(20) >= tell - 1e-12
+    assert sampling.slack(20) <= 1.5 * tell
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        (lambda: Poisson(0.0), r"sampling rate 0.0 must be in \(0, 1\]"),
+        (lambda: Poisson(1.5), "sampling rate 1.5"),
+        (lambda: Poisson(float("nan")), "sampling rate nan"),
+        (lambda: Fixed(0), "cohort=0 must be at least 1"),
+        (lambda: Fixed(5, floor=-1), "floor=-1 must not be negative"),
+        (lambda: Fixed(5, tolerance=1.0), "tolerance=1.0"),
+        (lambda: Poisson(0.5, tolerance=-0.1), "tolerance=-0.1"),
+        (lambda: Fixed(5).draw(4, SECRET, 1), "cohort=5 is larger than the population of 4: lower it"),
+    ],
+)
+def test_refused(wrong, sentence: str) -> None:
+    with pytest.raises(Mistake, match=sentence):
+        wrong()

@@ -1,0 +1,101 @@
+"""Local training: which rows, which weights, what is reported."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from hush.errors import Mistake
+from hush.rng import SecretSeed
+from hush.task import Task
+from hush.trainers import Sgd
+from hush.weights import flatten
+
+SECRET = SecretSeed.simulated(1)
+LIVE = torch.arange(0, 910, 7)
+EVERYONE = np.arange(12)
+
+
+def test_rows_are_clients(task: Task) -> None:
+    """A block of clients, in any order, trains as each one alone."""
+    trainer, start = Sgd(0.2, 3, 5), flatten(task.model)
+    together = trainer.fit(task, start, LIVE, EVERYONE, SECRET, 1)
+    backwards = trainer.fit(task, start, LIVE, EVERYONE[::-1].copy(), SECRET, 1)
+    torch.testing.assert_close(together, backwards.flip(0), rtol=1e-4, atol=1e-7)
+    for client in EVERYONE:
+        alone = trainer.fit(task, start, LIVE, np.array([client]), SECRET, 1)
+        torch.testing.assert_close(together[client], alone[0], rtol=1e-4, atol=1e-7)
+
+
+def test_frozen_weights_matter(task: Task) -> None:
+    """With the others frozen the live ones move otherwise than with all free, after the first step."""
+    start = flatten(task.model)
+    one = [Sgd(0.5, 1, 5, free).fit(task, start, LIVE, EVERYONE, SECRET, 1) for free in (False, True)]
+    torch.testing.assert_close(*one, rtol=1e-5, atol=1e-6)
+    many = [Sgd(0.5, 5, 5, free).fit(task, start, LIVE, EVERYONE, SECRET, 1) for free in (False, True)]
+    assert (many[0] - many[1]).norm() > 0.01 * many[0].norm()
+    whole = Sgd(0.5, 5, 5).fit(task, start, None, EVERYONE, SECRET, 1)
+    torch.testing.assert_close(many[1], whole[:, LIVE])
+
+
+def test_batches(task: Task) -> None:
+    """All rows where there are no more; else distinct ones of the client's own, anew each step and round."""
+    trainer = Sgd(0.2, 4, 5)
+    small, large = 2, 11
+    own = trainer._batches(task, small, 3, SECRET, 1)
+    assert own.tolist() == [task.split.rows_of(small).tolist()] * 4
+    drawn = trainer._batches(task, large, 5, SECRET, 1)
+    assert drawn.shape == (4, 5)
+    for batch in drawn:
+        assert len(set(batch.tolist())) == 5
+        assert set(batch.tolist()) <= set(task.split.rows_of(large).tolist())
+    assert len({tuple(sorted(batch.tolist())) for batch in drawn}) > 1
+    assert not torch.equal(drawn, trainer._batches(task, large, 5, SECRET, 2))
+    assert torch.equal(drawn, trainer._batches(task, large, 5, SECRET, 1))
+
+
+def test_inputs_are_left_alone(task: Task) -> None:
+    start = flatten(task.model)
+    before = start.clone()
+    Sgd(0.2, 3, 5, free=True).fit(task, start, LIVE, EVERYONE, SECRET, 1)
+    assert torch.equal(start, before)
+    assert torch.equal(flatten(task.model), before)
+
+
+def test_dropout_repeats_by_name(make) -> None:
+    """Masks are drawn from the secret seed, differ between clients, and leave torch's own generator alone."""
+    task = make(nn.Sequential(nn.Flatten(), nn.Linear(64, 20), nn.ReLU(), nn.Dropout(0.5), nn.Linear(20, 10)))
+    trainer, start, one = Sgd(0.2, 2, 5), flatten(task.model), np.array([4])
+    torch.manual_seed(5)
+    first = trainer.fit(task, start, None, one, SECRET, 1)
+    state = torch.get_rng_state()
+    torch.manual_seed(6)
+    assert torch.equal(first, trainer.fit(task, start, None, one, SECRET, 1))
+    assert not torch.equal(first, trainer.fit(task, start, None, one, SECRET, 2))
+    torch.manual_seed(5)
+    assert torch.equal(state, torch.get_rng_state())
+
+
+def test_batch_statistics_come_back(make) -> None:
+    """The running mean after one step is 0.1 of the batch's own: no gradient moved it."""
+    task = make(nn.Sequential(nn.Flatten(), nn.BatchNorm1d(64), nn.Linear(64, 10)))
+    update = Sgd(0.2, 1, 5).fit(task, flatten(task.model), None, np.array([3]), SECRET, 1)[0]
+    place = task.layout.parameters
+    rows = task.train.inputs[task.split.rows_of(3)].flatten(1)
+    torch.testing.assert_close(update[place : place + 64], 0.1 * rows.mean(0), rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"rate": 0.0}, "rate=0.0 must be positive"),
+        ({"rate": math.nan}, "rate=nan must be positive"),
+        ({"steps": 0}, "steps=0 must be at least 1"),
+        ({"batch": 0}, "batch=0 must be at least 1"),
+    ],
+)
+def test_refused(wrong: dict, sentence: str) -> None:
+    with pytest.raises(Mistake, match=sentence):
+        Sgd(**{"rate": 0.1, "steps": 1, "batch": 1, **wrong})
