@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from hush.coordinates import Coordinates, RandomK, TopK, Vote
 from hush.errors import Mistake
-from hush.sampling import Fixed, Sampling
+from hush.sampling import Fixed, Poisson, Sampling
 from hush.scheme import Scheme
 from hush.stages import AdaptiveClip, Clip, Noise, Weigh
 from hush.trainers import Sgd
@@ -16,21 +16,29 @@ U = "Kerkouche, Ács, Castelluccia, Genevès: Constrained Differentially Private
 
 @dataclass(frozen=True)
 class Knobs:
-    """What a catalogue entry lets the user set. Defaults are the first paper's for Fashion-MNIST."""
+    """What a catalogue entry lets the user set. Defaults are the first paper's for Fashion-MNIST.
 
-    sampling: Sampling = Fixed(100)
+    Without `sampling`: 100 of 6,000 clients, by Poisson sampling where a guarantee stands on it. A private
+    scheme has no default for its noise.
+    """
+
+    sampling: Sampling | None = None
     ratio: float = 0.005
     rate: float = 0.215
     steps: int = 5
     batch: int = 10
     probe: int = 5
     clip: Clip | AdaptiveClip = AdaptiveClip()
-    noise: float = 1.0
+    noise: float | None = None
     vote: float | None = None
 
     def sgd(self, free: bool = False) -> Sgd:
         """Local training; `free` lets weights train that do not travel."""
         return Sgd(self.rate, self.steps, self.batch, free)
+
+    def cohorts(self) -> Sampling:
+        """Who takes part in a round."""
+        return self.sampling or Fixed(100)
 
     def top(self) -> Coordinates:
         """The Top-K by public data or, with `vote`, by a vote of the clients with that noise."""
@@ -41,37 +49,37 @@ class Knobs:
 
 def fl_std(k: Knobs) -> Scheme:
     """All weights travel both ways; the mean is weighted by the number of records; nothing is protected."""
-    return Scheme(k.sgd(), k.sampling, stages=(Weigh(),))
+    return Scheme(k.sgd(), k.cohorts(), stages=(Weigh(),))
 
 
 def fl_top(k: Knobs) -> Scheme:
     """A fixed Top-K of the weights trains and travels both ways; nothing is protected."""
-    return Scheme(k.sgd(), k.sampling, k.top())
+    return Scheme(k.sgd(), k.cohorts(), k.top())
 
 
 def fl_top_bis(k: Knobs) -> Scheme:
     """All weights train at the client, the fixed Top-K travels both ways; nothing is protected."""
-    return Scheme(k.sgd(free=True), k.sampling, k.top())
+    return Scheme(k.sgd(free=True), k.cohorts(), k.top())
 
 
 def fl_basic(k: Knobs) -> Scheme:
     """A fresh random set trains and travels up, the whole model down; nothing is protected."""
-    return Scheme(k.sgd(), k.sampling, RandomK(k.ratio, fresh=True))
+    return Scheme(k.sgd(), k.cohorts(), RandomK(k.ratio, fresh=True))
 
 
 def fl_bas_2(k: Knobs) -> Scheme:
     """All weights train, a fresh random set travels up, the whole model down; nothing is protected."""
-    return Scheme(k.sgd(free=True), k.sampling, RandomK(k.ratio, fresh=True))
+    return Scheme(k.sgd(free=True), k.cohorts(), RandomK(k.ratio, fresh=True))
 
 
 def fl_bas_3(k: Knobs) -> Scheme:
     """One random set trains and travels both ways; nothing is protected."""
-    return Scheme(k.sgd(), k.sampling, RandomK(k.ratio, fresh=False))
+    return Scheme(k.sgd(), k.cohorts(), RandomK(k.ratio, fresh=False))
 
 
 def fl_bas_4(k: Knobs) -> Scheme:
     """All weights train, one random set travels both ways; nothing is protected."""
-    return Scheme(k.sgd(free=True), k.sampling, RandomK(k.ratio, fresh=False))
+    return Scheme(k.sgd(free=True), k.cohorts(), RandomK(k.ratio, fresh=False))
 
 
 @dataclass(frozen=True)
@@ -94,8 +102,14 @@ class Entry:
 
     def scheme(self, knobs: Knobs) -> Scheme:
         """The scheme; the private variant clips what travels and adds noise, with uniform weights."""
+        if self.private and knobs.sampling is None:
+            knobs = replace(knobs, sampling=Poisson(100 / 6000))
         base = self.build(knobs)
-        return replace(base, stages=(knobs.clip, Noise(knobs.noise))) if self.private else base
+        if not self.private:
+            return base
+        if knobs.noise is None:
+            raise Mistake(f"{self.name} needs its noise multiplier: give noise=..., `hush privacy noise` finds one")
+        return replace(base, stages=(knobs.clip, Noise(knobs.noise)))
 
 
 def _pair(name: str, build: Callable[[Knobs], Scheme], where: str, where_private: str) -> list[Entry]:
@@ -153,9 +167,18 @@ def scheme(name: str, **knobs: object) -> Scheme:
     for key in knobs:
         if key not in known:
             raise Mistake(f"{name} has no setting {key!r}: choose from {', '.join(known)}")
-    if isinstance(knobs.get("clip"), int | float):
-        knobs["clip"] = Clip(float(knobs["clip"]))  # type: ignore[arg-type]
-    return found.scheme(Knobs(**knobs))  # type: ignore[arg-type]
+    clip = knobs.get("clip", AdaptiveClip())
+    if clip == "adaptive":
+        clip = AdaptiveClip()
+    elif isinstance(clip, int | float):
+        clip = Clip(clip)
+    if not isinstance(clip, Clip | AdaptiveClip):
+        raise Mistake(f"clip={clip!r} is not a bound: give a number, 'adaptive', or a Clip")
+    for key, value in knobs.items():
+        whole = key in ("steps", "batch", "probe")
+        if key not in ("sampling", "clip") and not isinstance(value, int if whole else int | float | None):
+            raise Mistake(f"{key}={value!r} must be a {'whole number' if whole else 'number'}")
+    return found.scheme(Knobs(**{**knobs, "clip": clip}))  # type: ignore[arg-type]
 
 
 def paper_clip(name: str, data: str, ratio: float) -> float:

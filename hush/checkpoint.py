@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -10,23 +9,13 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
+from hush import files
 from hush.errors import Mistake
 from hush.privacy import Participation
 from hush.rounds import State
 from hush.traffic import Traffic
 
 Facts = dict[str, Any]
-
-
-def write(path: Path, data: bytes) -> None:
-    """Write a file atomically: after a crash there is the old one or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    rough = path.with_name(path.name + ".part")
-    with rough.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(rough, path)
 
 
 def save_state(path: Path, state: State, facts: Facts) -> None:
@@ -37,7 +26,7 @@ def save_state(path: Path, state: State, facts: Facts) -> None:
     tensors |= {f"joined {name}": torch.from_numpy(a) for name, a in state.participation.state().items()}
     head = {"round": state.round, "clip": state.clip, "facts": facts}
     meta = {"head": json.dumps(head), "digest": _digest(tensors, json.dumps(head))}
-    write(path, save(tensors, metadata=meta))
+    files.write(path, save(tensors, metadata=meta))
 
 
 def load_state(path: Path) -> tuple[State, Facts]:
@@ -49,14 +38,10 @@ def load_state(path: Path) -> tuple[State, Facts]:
         if _digest(tensors, meta.get("head", "")) != meta.get("digest"):
             raise Mistake(f"checkpoint {path} is corrupt: start the run again in a new directory")
     except (SafetensorError, OSError) as error:
-        raise Mistake(
-            f"checkpoint {path} cannot be read ({error}): start the run again in a new directory"
-        ) from None
+        raise Mistake(f"checkpoint {path} cannot be read ({error}): start the run again in a new directory") from None
     head = json.loads(meta["head"])
     counts = tensors["traffic"].numpy()
-    joined = {
-        name.removeprefix("joined "): t.numpy() for name, t in tensors.items() if name.startswith("joined ")
-    }
+    joined = {name.removeprefix("joined "): t.numpy() for name, t in tensors.items() if name.startswith("joined ")}
     state = State(
         head["round"],
         tensors["weights"],

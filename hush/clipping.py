@@ -29,13 +29,9 @@ def public_bound(entry: Entry, knobs: Knobs, task: Task, seed: PublicSeed) -> fl
     norms = []
     for draw in range(1 if scheme.coordinates.fixed else SETS):
         live = scheme.coordinates.draw(public, seed, -1 - draw, None)
-        update = scheme.trainer.fit(
-            public, weights, live, client, SecretSeed.simulated(seed.value), -1 - draw
-        )
+        update = scheme.trainer.fit(public, weights, live, client, SecretSeed.simulated(seed.value), -1 - draw)
         norms.append(float(torch.linalg.vector_norm(update.double())))
     bound = float(np.median(norms))
     if not 0 < bound < float("inf"):
-        raise Mistake(
-            f"clip='public' gave {bound} on the public batch: lower the training rate or give a number"
-        )
+        raise Mistake(f"clip='public' gave {bound} on the public batch: lower the training rate or give a number")
     return bound

@@ -23,8 +23,8 @@ class Data(_Table):
     clients: Count | None = None
     partition: Literal["iid", "shards", "dirichlet", "column"] = "iid"
     size: Count | None = None
-    shards: Count = 2
-    alpha: Annotated[float, Field(gt=0)] = 0.5
+    shards: Count | None = None
+    alpha: Annotated[float, Field(gt=0, lt=1e6)] | None = None
     column: str | None = None
     public: str | None = None
     public_size: Count = 10
@@ -41,20 +41,20 @@ class Scheme(_Table):
     """Which scheme of the catalogue, and its privacy."""
 
     name: str = "fl-top-dp"
-    ratio: Annotated[float, Field(gt=0, le=1)] = 0.005
+    ratio: Annotated[float, Field(gt=0, le=1)] | None = None
     select: Literal["public", "vote"] = "public"
-    clip: Literal["paper", "public", "adaptive"] | Annotated[float, Field(gt=0)] | None = None
-    quantile: Annotated[float, Field(gt=0, lt=1)] = 0.5
-    noise: Annotated[float, Field(gt=0)] | None = None
-    epsilon: Annotated[float, Field(gt=0)] | None = None
-    delta: Annotated[float, Field(gt=0, lt=1)] | None = None
+    clip: Literal["paper", "public", "adaptive"] | Annotated[float, Field(gt=0, lt=1e30)] | None = None
+    quantile: Annotated[float, Field(gt=0, lt=1)] | None = None
+    noise: Annotated[float, Field(ge=0.01, le=1e6)] | None = None
+    epsilon: Annotated[float, Field(ge=1e-3, le=1e6)] | None = None
+    delta: Annotated[float, Field(ge=1e-100, lt=1)] | None = None
     accountant: Literal["moments", "rdp", "pld"] = "pld"
 
 
 class Train(_Table):
     """Local training at a client."""
 
-    rate: Annotated[float, Field(gt=0)] | None = None
+    rate: Annotated[float, Field(gt=0, lt=1e30)] | None = None
     steps: Count = 5
     batch: Count = 10
     probe: Count = 5
@@ -72,8 +72,8 @@ class Sampling(_Table):
 class Run(_Table):
     """How long, from which seed, and how often to look."""
 
-    rounds: Count = 50
-    seed: Annotated[int, Field(ge=0)] = 0
+    rounds: Annotated[int, Field(ge=1, le=10**6)] = 50
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     eval_every: Count = 1
     block: Count | None = None
 
@@ -102,9 +102,7 @@ def read(path: Path) -> Config:
     try:
         tables = tomllib.loads(path.read_text())
     except FileNotFoundError:
-        raise Mistake(
-            f"{path} is not there: give a TOML file or the name of a scheme (`hush schemes`)"
-        ) from None
+        raise Mistake(f"{path} is not there: give a TOML file or the name of a scheme (`hush schemes`)") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise Mistake(f"{path} is not TOML: {error}") from None
     except OSError as error:

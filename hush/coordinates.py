@@ -29,6 +29,14 @@ class Coordinates(Protocol):
     @property
     def derivable(self) -> bool: ...
 
+    def check(self, task: Task) -> None:
+        """Refuse, before any training, a task that this rule cannot work on."""
+        ...
+
+    def count(self, size: int) -> int:
+        """How many of `size` coordinates are live."""
+        ...
+
     def draw(self, task: Task, seed: PublicSeed, round: int, votes: Tensor | None) -> Tensor | None:
         """The sorted live coordinates; None is all of them."""
         ...
@@ -44,6 +52,13 @@ class All:
 
     fixed: ClassVar[bool] = True
     derivable: ClassVar[bool] = True
+
+    def check(self, task: Task) -> None:
+        """Any task will do."""
+
+    def count(self, size: int) -> int:
+        """All of them."""
+        return size
 
     def draw(self, task: Task, seed: PublicSeed, round: int, votes: Tensor | None) -> Tensor | None:
         """None: all."""
@@ -69,11 +84,19 @@ class RandomK:
         """One set for the whole training."""
         return not self.fresh
 
+    def check(self, task: Task) -> None:
+        """At least one coordinate."""
+        self.count(task.layout.parameters)
+
+    def count(self, size: int) -> int:
+        """K = floor(ratio * size)."""
+        return _count(self.ratio, size)
+
     def draw(self, task: Task, seed: PublicSeed, round: int, votes: Tensor | None) -> Tensor:
         """The round's set, or the one set."""
         size = task.layout.parameters
         rng = seed.generator("coordinates", round if self.fresh else 0)
-        chosen = rng.choice(size, _count(self.ratio, size), replace=False, shuffle=False)
+        chosen = rng.choice(size, self.count(size), replace=False, shuffle=False)
         return torch.from_numpy(chosen).sort().values
 
     def election(self, size: int) -> None:
@@ -96,12 +119,20 @@ class TopK:
     def __post_init__(self) -> None:
         _check_ratio(self.ratio)
 
+    def check(self, task: Task) -> None:
+        """At least one coordinate, and a public batch."""
+        self.count(task.layout.parameters)
+        if task.public is None:
+            raise Mistake("TopK needs a public batch to choose its coordinates: name one, or let clients vote")
+
+    def count(self, size: int) -> int:
+        """K = floor(ratio * size)."""
+        return _count(self.ratio, size)
+
     def draw(self, task: Task, seed: PublicSeed, round: int, votes: Tensor | None) -> Tensor:
         """The same set for every client and round."""
-        if task.public is None:
-            raise Mistake(
-                "TopK needs a public batch to choose its coordinates: give the task one, or let clients vote"
-            )
+        self.check(task)
+        assert task.public is not None
         batch = task.public
         scores = accumulate(
             task,
@@ -111,7 +142,7 @@ class TopK:
             self.rate,
             self.steps,
         )
-        return largest(scores, _count(self.ratio, task.layout.parameters))[0]
+        return largest(scores, self.count(task.layout.parameters))[0]
 
     def election(self, size: int) -> None:
         """No vote."""
@@ -139,18 +170,24 @@ class Vote:
     def __post_init__(self) -> None:
         _check_ratio(self.ratio)
 
+    def check(self, task: Task) -> None:
+        """At least one coordinate."""
+        self.count(task.layout.parameters)
+
+    def count(self, size: int) -> int:
+        """K = floor(ratio * size)."""
+        return _count(self.ratio, size)
+
     def draw(self, task: Task, seed: PublicSeed, round: int, votes: Tensor | None) -> Tensor:
         """The coordinates with the most votes."""
         if votes is None:
-            raise Mistake(
-                "Vote draws its coordinates from a vote that was not held: the round of the vote aborted"
-            )
+            raise Mistake("Vote draws its coordinates from a vote that was not held: the round of the vote aborted")
         size = task.layout.parameters
-        return largest(votes[:size].unsqueeze(0), _count(self.ratio, size))[0]
+        return largest(votes[:size].unsqueeze(0), self.count(size))[0]
 
     def election(self, size: int) -> tuple[Trainer, tuple[Stage, ...]]:
         """The ballot, its exact bound and its noise."""
-        count = _count(self.ratio, size)
+        count = self.count(size)
         return Ballot(count, self.rate, self.steps, self.batch), (Clip(math.sqrt(count)), Noise(self.noise))
 
 
@@ -178,24 +215,22 @@ class Ballot:
             rows = task.split.rows_of(int(client))
             chosen = secret.generator("ballot", int(client)).permutation(len(rows))[: self.batch]
             rows = rows[torch.from_numpy(chosen)].unsqueeze(0)
-            scores = accumulate(
-                task, weights, task.train.inputs[rows], task.train.targets[rows], self.rate, self.steps
-            )
+            scores = accumulate(task, weights, task.train.inputs[rows], task.train.targets[rows], self.rate, self.steps)
             votes[row, largest(scores[:, : task.layout.parameters], self.count)[0]] = 1.0
         return votes
 
 
-def accumulate(
-    task: Task, weights: Tensor, inputs: Tensor, targets: Tensor, rate: float, steps: int
-) -> Tensor:
+def accumulate(task: Task, weights: Tensor, inputs: Tensor, targets: Tensor, rate: float, steps: int) -> Tensor:
     """The sum of |gradient| per coordinate over SGD iterations on one batch, one row per client."""
     slope = gradients(task, weights, None)
     values = weights.expand(len(inputs), -1).clone()
     scores = torch.zeros_like(values)
-    for _ in range(steps):
-        grads, _ = slope(values, inputs, targets)
-        scores += grads.abs()
-        values -= rate * grads
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)  # dropout, if the model has any, is the same for everybody who derives the set
+        for _ in range(steps):
+            grads, _ = slope(values, inputs, targets)
+            scores += grads.abs()
+            values -= rate * grads
     return scores
 
 

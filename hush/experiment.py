@@ -14,6 +14,7 @@ from hush import catalogue, models
 from hush.catalogue import Entry, Knobs
 from hush.clipping import public_bound
 from hush.config import Config
+from hush.coordinates import All, TopK
 from hush.data import DataSet, Samples, Split, load, partition, public_batch, samples
 from hush.errors import Mistake
 from hush.privacy import noise_for
@@ -22,6 +23,8 @@ from hush.sampling import Fixed, Poisson, Sampling
 from hush.scheme import Scheme
 from hush.stages import AdaptiveClip, Clip
 from hush.task import Loss, Task
+from hush.trainers.gradients import gradients
+from hush.weights import flatten
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,8 @@ HABITS = {
     "digits": Habit(clients=130, cohort=30),
 }
 DELTA = 1e-5
+RATIO = 0.005
+QUANTILE = 0.5
 
 
 def binary(output: Tensor, target: Tensor) -> Tensor:
@@ -59,6 +64,7 @@ class Experiment:
     task: Task
     scheme: Scheme
     notes: tuple[str, ...]
+    files: tuple[Path, ...] = ()
 
 
 def build(config: Config) -> Experiment:
@@ -69,66 +75,90 @@ def build(config: Config) -> Experiment:
     seed = PublicSeed(config.run.seed)
     data = _data(config.data.name)
     split = _split(config, data, habit)
-    public, notes = _public(config, data, habit)
     sampling = _sampling(config, entry, len(split), habit)
-    name = config.model.name or habit.model
-    model = _model(name, data, seed)
-    task = Task(model, _loss(config.model.loss), data.train, split, data.test, public)
-    noise = _noise(config, sampling, len(split))
     knobs = Knobs(
         sampling=sampling,
-        ratio=config.scheme.ratio,
+        ratio=config.scheme.ratio or RATIO,
         rate=config.train.rate or habit.rate,
         steps=config.train.steps,
         batch=config.train.batch,
         probe=config.train.probe,
-        noise=noise or 1.0,
-        vote=noise if config.scheme.select == "vote" else None,
     )
+    name = config.model.name or habit.model
+    model = _model(name, data, seed)
+    public, notes = _public(config, entry, knobs, data, habit)
+    task = Task(model, _loss(config.model.loss), data.train, split, data.test, public)
+    _try(task)
+    noise = _noise(config, sampling, len(split))
+    knobs = replace(knobs, noise=noise, vote=noise if config.scheme.select == "vote" else None)
     clip = _clip(config, entry, knobs, task, seed) if entry.private else None
+    quantile = (config.scheme.quantile or QUANTILE) if clip == "adaptive" else None
     if clip is not None:
-        stage = (
-            AdaptiveClip(quantile=config.scheme.quantile) if clip == "adaptive" else Clip(cast(float, clip))
-        )
-        knobs = replace(knobs, clip=stage)
+        knobs = replace(knobs, clip=AdaptiveClip(quantile=quantile) if quantile else Clip(cast(float, clip)))
     scheme = entry.scheme(knobs)
     scheme.check(task)
+    delta = config.scheme.delta or DELTA
+    if entry.private and delta * len(split) >= 1:
+        notes = (*notes, f"delta {delta:g} is not below one over the {len(split)} clients: a weak guarantee")
     settled = {
-        "data": {"clients": len(split), "public": config.data.public or habit.public},
+        "data": {"clients": len(split), "public": (config.data.public or habit.public) if public else None},
         "model": {"name": name},
         "scheme": {
             "name": entry.name,
+            "ratio": None if isinstance(scheme.coordinates, All) else knobs.ratio,
             "clip": clip,
+            "quantile": quantile,
             "noise": noise,
             "epsilon": None,
-            "delta": config.scheme.delta or DELTA,
+            "delta": delta,
         },
         "train": {"rate": knobs.rate},
         "sampling": {"kind": sampling.kind, "cohort": round(sampling.cohort(len(split)))},
     }
     tables = {table: getattr(config, table).model_copy(update=keys) for table, keys in settled.items()}
-    return Experiment(config.model_copy(update=tables), task, scheme, notes)
+    names = (config.data.name, name, config.model.loss)
+    own = tuple(Path(n.rpartition(":")[0]) for n in names if ".py:" in n)
+    return Experiment(config.model_copy(update=tables), task, scheme, notes, own)
 
 
 def _check(config: Config, entry: Entry) -> None:
-    """What can be refused without data."""
-    scheme, cohort = config.scheme, config.sampling.cohort
+    """What can be refused without data, and what would be ignored in silence."""
+    scheme, data, cohort = config.scheme, config.data, config.sampling.cohort
+    chosen = entry.build(Knobs()).coordinates
+    refused = {
+        "epsilon and noise are both given: give one, the other follows from it": (
+            scheme.epsilon is not None and scheme.noise is not None
+        ),
+        f"{entry.name} has no noise to set: take {entry.name}-dp": (
+            not entry.private and (scheme.epsilon is not None or scheme.noise is not None)
+        ),
+        f"{entry.name} clips nothing: take {entry.name}-dp": (
+            not entry.private and (scheme.clip is not None or scheme.quantile is not None)
+        ),
+        f"{entry.name} needs its privacy: give --epsilon E --delta D, or --noise SIGMA": (
+            entry.private and scheme.epsilon is None and scheme.noise is None
+        ),
+        f"{entry.name} has no Top-K to vote on: leave select out": (
+            scheme.select == "vote" and not isinstance(chosen, TopK)
+        ),
+        f"select='vote' is a noisy vote and {entry.name} has no guarantee: take {entry.name}-dp": (
+            scheme.select == "vote" and not entry.private
+        ),
+        "quantile belongs to clip='adaptive': leave one of them out": (
+            scheme.quantile is not None and scheme.clip not in (None, "adaptive")
+        ),
+        "size belongs to partition='iid': leave it out": data.size is not None and data.partition != "iid",
+        "shards belongs to partition='shards': add it": data.shards is not None and data.partition != "shards",
+        "alpha belongs to partition='dirichlet': add it": (data.alpha is not None and data.partition != "dirichlet"),
+        "column belongs to partition='column': add it": data.column is not None and data.partition != "column",
+    }
     if scheme.epsilon is not None and scheme.delta is None:
-        raise Mistake(
-            f"epsilon={scheme.epsilon:g} needs a delta: add --delta 1e-5, less than one over the clients"
-        )
-    if scheme.epsilon is not None and scheme.noise is not None:
-        raise Mistake("epsilon and noise are both given: give one, the other follows from it")
-    if not entry.private and (scheme.epsilon is not None or scheme.noise is not None):
-        raise Mistake(f"{entry.name} has no noise to set: take {entry.name}-dp")
-    if not entry.private and scheme.select == "vote":
-        raise Mistake(
-            f"select='vote' is a noisy vote and {entry.name} has no guarantee: take {entry.name}-dp"
-        )
-    if entry.private and scheme.epsilon is None and scheme.noise is None:
-        raise Mistake(f"{entry.name} needs its privacy: give --epsilon E --delta D, or --noise SIGMA")
-    if cohort is not None and config.data.clients is not None and cohort > config.data.clients:
-        raise Mistake(f"cohort={cohort} is larger than the population of {config.data.clients}: lower it")
+        raise Mistake(f"epsilon={scheme.epsilon:g} needs a delta: add --delta 1e-5, less than one over the clients")
+    for sentence, wrong in refused.items():
+        if wrong:
+            raise Mistake(sentence)
+    if cohort is not None and data.clients is not None and cohort > data.clients:
+        raise Mistake(f"cohort={cohort} is larger than the population of {data.clients}: lower it")
 
 
 def _sampling(config: Config, entry: Entry, population: int, habit: Habit) -> Sampling:
@@ -136,6 +166,8 @@ def _sampling(config: Config, entry: Entry, population: int, habit: Habit) -> Sa
     cohort = wanted.cohort or min(habit.cohort, population)
     if cohort > population:
         raise Mistake(f"cohort={cohort} is larger than the population of {population}: lower it")
+    if wanted.floor > cohort:
+        raise Mistake(f"floor={wanted.floor} is above the cohort of {cohort}: rounds would abort; lower it")
     if (wanted.kind or ("poisson" if entry.private else "fixed")) == "poisson":
         return Poisson(cohort / population, wanted.floor, wanted.tolerance)
     return Fixed(cohort, wanted.floor, wanted.tolerance)
@@ -146,7 +178,7 @@ def _model(name: str, data: DataSet, seed: PublicSeed) -> nn.Module:
     if ".py:" not in name:
         return models.build(name, shape, data.classes, seed)
     torch.manual_seed(seed.value)  # the function may draw its weights as PyTorch does
-    model = _function(name)(shape, data.classes)
+    model = _call(name, shape, data.classes)
     if not isinstance(model, nn.Module):
         raise Mistake(f"{name} returned a {type(model).__name__}: it must return a torch.nn.Module")
     return model
@@ -159,6 +191,10 @@ def _noise(config: Config, sampling: Sampling, population: int) -> float | None:
         return scheme.noise
     releases = config.run.rounds + (scheme.select == "vote")
     rate, slack = sampling.rate(population), sampling.slack(population)
+    if slack * releases >= scheme.delta:
+        raise Mistake(
+            f"floor={sampling.floor} is too near the cohort: visible aborts alone cost more than delta; lower it"
+        )
     return noise_for(scheme.epsilon, scheme.delta, rate, releases, scheme.accountant, sampling.kind, slack)
 
 
@@ -166,7 +202,7 @@ def _clip(config: Config, entry: Entry, knobs: Knobs, task: Task, seed: PublicSe
     """The bound as a number, or "adaptive" (the default)."""
     wanted = config.scheme.clip or "adaptive"
     if wanted == "paper":
-        return catalogue.paper_clip(entry.name, config.data.name, config.scheme.ratio)
+        return catalogue.paper_clip(entry.name, config.data.name, knobs.ratio)
     if wanted == "public":
         return public_bound(entry, knobs, task, seed)
     return wanted
@@ -175,13 +211,11 @@ def _clip(config: Config, entry: Entry, knobs: Knobs, task: Task, seed: PublicSe
 def _data(name: str) -> DataSet:
     if ".py:" not in name:
         return load(name)
-    found = _function(name)()
+    found = _call(name)
     if isinstance(found, DataSet):
         return found
     if not isinstance(found, tuple) or len(found) not in (2, 3):
-        raise Mistake(
-            f"{name} must return (train, test) or (train, test, public), each (inputs, targets) or a Dataset"
-        )
+        raise Mistake(f"{name} must return (train, test) or (train, test, public), each (inputs, targets) or a Dataset")
     parts = [samples(part) for part in found]
     whole = parts[0].targets
     classes = 1 if whole.is_floating_point() else int(max(part.targets.max() for part in parts)) + 1
@@ -196,24 +230,25 @@ def _split(config: Config, data: DataSet, habit: Habit) -> Split:
     if wanted.partition == "iid":
         return partition.iid(rows, clients, seed, wanted.size)
     if wanted.partition == "shards":
-        return partition.shards(data.train.targets, clients, seed, wanted.shards)
+        return partition.shards(data.train.targets, clients, seed, wanted.shards or 2)
     if wanted.partition == "dirichlet":
-        return partition.dirichlet(data.train.targets, clients, wanted.alpha, seed)
+        return partition.dirichlet(data.train.targets, clients, wanted.alpha or 0.5, seed)
     if wanted.column is None or wanted.column not in data.columns:
         known = ", ".join(data.columns) or "none"
-        raise Mistake(
-            f"partition 'column' needs the name of a column, not {wanted.column!r} (there are: {known})"
-        )
+        raise Mistake(f"partition 'column' needs the name of a column, not {wanted.column!r} (there are: {known})")
     split = partition.column(data.columns[wanted.column])
     if wanted.clients is not None and wanted.clients != len(split):
-        raise Mistake(
-            f"clients={wanted.clients}, but column {wanted.column!r} names {len(split)}: leave clients out"
-        )
+        raise Mistake(f"clients={wanted.clients}, but column {wanted.column!r} names {len(split)}: leave clients out")
     return split
 
 
-def _public(config: Config, data: DataSet, habit: Habit) -> tuple[Samples | None, tuple[str, ...]]:
-    """The public batch, and what the card says of it."""
+def _public(
+    config: Config, entry: Entry, knobs: Knobs, data: DataSet, habit: Habit
+) -> tuple[Samples | None, tuple[str, ...]]:
+    """The public batch, where something needs it, and what the card says of it."""
+    chosen = isinstance(entry.build(knobs).coordinates, TopK) and config.scheme.select == "public"
+    if not chosen and config.scheme.clip != "public":
+        return None, ()
     size, seed = config.data.public_size, config.run.seed
     name = config.data.public or habit.public
     if name is not None:
@@ -247,8 +282,38 @@ def _function(reference: str) -> Callable[..., Any]:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise Mistake(f"{path} cannot be loaded: {_first_line(error)}") from error
     found = getattr(module, name, None)
     if not callable(found):
         raise Mistake(f"{path} has no function {name!r}: give file.py:function")
     return cast(Callable[..., Any], found)
+
+
+def _call(reference: str, *arguments: object) -> Any:
+    """What the named function returns; whatever it raises is the user's."""
+    function = _function(reference)
+    try:
+        return function(*arguments)
+    except Mistake:
+        raise
+    except Exception as error:
+        raise Mistake(f"{reference} fails: {_first_line(error)}") from error
+
+
+def _try(task: Task) -> None:
+    """One gradient on two rows, so that a model, loss and data that do not fit are told before the run."""
+    weights = flatten(task.model)
+    for part in (task.train, task.public, task.test):
+        if part is None:
+            continue
+        try:
+            gradients(task, weights, None)(weights[None], part.inputs[:2][None], part.targets[:2][None])
+        except Exception as error:
+            raise Mistake(f"the model, the loss and the data do not fit: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".strip().splitlines()[0]

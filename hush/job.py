@@ -5,24 +5,25 @@ import fcntl
 import hashlib
 import json
 import math
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors.torch import save
 
-from hush import checkpoint, config
+from hush import checkpoint, config, files
 from hush.config import Config
 from hush.errors import Mistake
-from hush.experiment import Experiment
+from hush.experiment import DELTA, Experiment
 from hush.metrics import evaluate
-from hush.privacy import Facts, Ledger, card, paper_epsilon
+from hush.privacy import Facts, Ledger, card, paper_epsilon, views
 from hush.report import page
 from hush.rounds import Report, State, rounds
-from hush.task import Task
 from hush.transports import Local
-from hush.weights import flatten, load
+from hush.weights import load
 
 Row = dict[str, Any]
 
@@ -34,15 +35,15 @@ class _Log:
         kept = path.read_bytes()[:size] if path.exists() else b""
         self.path, self.size, self.sha = path, size, hashlib.sha256(kept)
         if self.sha.hexdigest() != digest:
-            raise Mistake(
-                f"{path} is not what the checkpoint vouches for: start the run again in a new directory"
-            )
-        checkpoint.write(path, kept)
+            raise Mistake(f"{path} is not what the checkpoint vouches for: start the run again in a new directory")
+        files.write(path, kept)
 
     def append(self, row: Row) -> None:
         line = (json.dumps(row) + "\n").encode()
         with self.path.open("ab") as file:
             file.write(line)
+            file.flush()
+            os.fsync(file.fileno())  # before the checkpoint that vouches for it
         self.size += len(line)
         self.sha.update(line)
 
@@ -53,21 +54,27 @@ class _Log:
 def open_directory(path: Path, resolved: Config, resume: bool) -> None:
     """Make the directory for this configuration, or find in it a run of the very same one to resume."""
     stored = path / "config.toml"
-    if stored.exists():
-        if not resume:
-            raise Mistake(
-                f"{path} already holds a run: add --resume to go on with it, or choose another --out"
-            )
-        difference = config.changed(config.read(stored), resolved)
-        if difference:
-            raise Mistake(
-                f"{path} holds a run with another configuration, {difference}:"
-                " choose another --out, or delete it"
-            )
-        return
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise Mistake(f"{path} exists and holds no run: choose another --out")
-    checkpoint.write(stored, config.dump(resolved).encode())
+    try:
+        if stored.exists() and _begun(path):
+            if not resume:
+                raise Mistake(f"{path} already holds a run: add --resume to go on with it, or choose another --out")
+            difference = config.changed(config.read(stored), resolved)
+            if difference:
+                raise Mistake(
+                    f"{path} holds a run with another configuration, {difference}: choose another --out, or delete it"
+                )
+            return
+        if path.exists() and not stored.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise Mistake(f"{path} exists and holds no run: choose another --out")
+        files.write(stored, config.dump(resolved).encode())
+    except OSError as error:
+        raise Mistake(f"{path} cannot be written ({error.strerror}): choose another --out") from None
+
+
+def _begun(path: Path) -> bool:
+    """Whether anything was released or logged there; a run that failed before that may be begun anew."""
+    log = path / "rounds.jsonl"
+    return (path / "privacy.json").exists() or (log.exists() and log.stat().st_size > 0)
 
 
 @contextmanager
@@ -77,9 +84,7 @@ def _locked(path: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise Mistake(
-                f"{path} is in use by another process: wait for it or choose another --out"
-            ) from None
+            raise Mistake(f"{path} is in use by another process: wait for it or choose another --out") from None
         yield
 
 
@@ -91,25 +96,26 @@ def execute(experiment: Experiment, path: Path) -> Iterator[Row]:
 
 def _execute(experiment: Experiment, path: Path) -> Iterator[Row]:
     wanted, task = experiment.config, experiment.task
-    saved, log = path / "checkpoint" / "state.safetensors", path / "rounds.jsonl"
-    fingerprint = _fingerprint(task)
-    state, best, written = None, {"best_accuracy": 0.0, "best_round": 0}, None
+    saved, log, spent = path / "checkpoint" / "state.safetensors", path / "rounds.jsonl", path / "privacy.json"
+    best: dict[str, Any] = {"best_accuracy": None, "best_round": None}
+    state, written = None, None
     if saved.exists():
         state, facts = checkpoint.load_state(saved)
-        if facts["task"] != fingerprint:
-            raise Mistake(f"{path}: the data or the model changed since the run began: choose another --out")
         best = {key: facts[key] for key in best}
         written = _Log(log, facts["log"], facts["log_bytes"])
     written = written or _Log(log)
-    ledger_path = path / "privacy.json"
-    ledger = Ledger.load(ledger_path) if ledger_path.exists() else Ledger(ledger_path, _header(experiment))
-    delta = wanted.scheme.delta or 1e-5
+    fingerprint = _fingerprint(experiment)
+    ledger = Ledger.load(spent) if spent.exists() else Ledger(spent, {"task": fingerprint})
+    if ledger.header.get("task") != fingerprint:
+        if state is not None and state.round >= wanted.run.rounds and (path / "model.safetensors").exists():
+            return  # a finished run needs neither
+        raise Mistake(f"{path}: the data or the model changed since the run began: choose another --out")
     for report in rounds(
         experiment.scheme,
         task,
         rounds=wanted.run.rounds,
         seed=wanted.run.seed,
-        delta=delta,
+        delta=wanted.scheme.delta or DELTA,
         accountant=wanted.scheme.accountant,
         transport=Local(wanted.run.block),
         ledger=ledger,
@@ -119,29 +125,34 @@ def _execute(experiment: Experiment, path: Path) -> Iterator[Row]:
         state = report.state
         row = _row(report, experiment, best)
         written.append(row)
-        checkpoint.save_state(saved, report.state, {**best, **written.facts(), "task": fingerprint})
-        ledger.write_card(card(_facts(experiment, report.state, row, ledger)))
+        checkpoint.save_state(saved, state, {**best, **written.facts()})
+        ledger.write_card(card(_facts(experiment, state, ledger)))
         page.write(path)
         yield row
     assert state is not None
+    # Once more: a process killed in its last round may have left them a round behind.
+    ledger.write_card(card(_facts(experiment, state, ledger)))
+    page.write(path)
     model = copy.deepcopy(task.model)
     load(model, state.weights)
-    checkpoint.write(path / "model.safetensors", save({n: t.clone() for n, t in model.state_dict().items()}))
+    files.write(path / "model.safetensors", save({n: t.clone() for n, t in model.state_dict().items()}))
 
 
-def _row(report: Report, experiment: Experiment, best: dict[str, float]) -> Row:
+def _row(report: Report, experiment: Experiment, best: dict[str, Any]) -> Row:
     run, task = experiment.config.run, experiment.task
     accuracy = loss = None
-    if task.test is not None and (report.round % run.eval_every == 0 or report.round == run.rounds):
-        score = evaluate(task, report.state.weights)
+    if task.test is not None:
+        due = report.round % run.eval_every == 0 or report.round == run.rounds
+        score = evaluate(task, report.state.weights, task.test if due else task.test.rows(torch.arange(1)))
         if not math.isfinite(score.loss):
             raise Mistake(
                 f"round {report.round}: the model yields NaN or infinity on the test data; the run stops here"
                 " and the last good checkpoint stays: lower the training rate or check the model and the data"
             )
-        accuracy, loss = score.accuracy, score.loss
-        if accuracy > best["best_accuracy"]:
-            best.update(best_accuracy=accuracy, best_round=report.round)
+        if due:
+            accuracy, loss = score.accuracy, score.loss
+            if best["best_accuracy"] is None or accuracy > best["best_accuracy"]:
+                best.update(best_accuracy=accuracy, best_round=report.round)
     return {
         "round": report.round,
         "cohort": report.cohort,
@@ -156,46 +167,33 @@ def _row(report: Report, experiment: Experiment, best: dict[str, float]) -> Row:
     }
 
 
-def _fingerprint(task: Task) -> str:
-    """A digest of the initial weights, the split and the data: a resumed run must have the very same."""
-    digest = hashlib.sha256()
-    parts = [flatten(task.model), task.split.rows, task.split.starts]
+def _fingerprint(experiment: Experiment) -> str:
+    """A digest of the weights, the split, the data and own code: a resumed run must have the very same."""
+    digest, task = hashlib.sha256(), experiment.task
+    parts = [*task.model.state_dict().values(), task.split.rows, task.split.starts]
     for samples in (task.train, task.test, task.public):
         parts += [samples.inputs, samples.targets] if samples is not None else []
     for part in parts:
         digest.update(part.contiguous().numpy().data)
+    for own in sorted(experiment.files):
+        digest.update(own.read_bytes())
     return digest.hexdigest()
 
 
-def _header(experiment: Experiment) -> dict[str, object]:
-    wanted = experiment.config
-    return {
-        "scheme": wanted.scheme.name,
-        "delta": wanted.scheme.delta,
-        "accountant": wanted.scheme.accountant,
-        "population": experiment.task.clients,
-    }
-
-
-def _facts(experiment: Experiment, state: State, row: Row, ledger: Ledger) -> Facts:
+def _facts(experiment: Experiment, state: State, ledger: Ledger) -> Facts:
+    """What the card says of the run so far."""
     wanted, sampling = experiment.config, experiment.scheme.sampling
-    private = experiment.scheme.private
-    delta = wanted.scheme.delta or 1e-5
-    unnoised = [
-        *experiment.notes,
-        "hyper-parameters (rates, rounds, ratio): assumed chosen without the clients' data",
-        "test metrics and the best round: on test data of the server, which nothing protects",
-    ]
+    delta = wanted.scheme.delta or DELTA
     return Facts(
         scheme=wanted.scheme.name,
-        private=private,
-        rounds=row["round"],
+        private=experiment.scheme.private,
+        rounds=state.round,
         delta=delta,
         accountant=wanted.scheme.accountant,
         sampling=sampling.kind,
         population=experiment.task.clients,
         cohort=sampling.cohort(experiment.task.clients),
-        epsilon=row["epsilon"],
+        epsilon=views(ledger.events, state.participation, delta, wanted.scheme.accountant),
         participation_worst=state.participation.worst(),
         participation_median=state.participation.median(),
         assumptions=(
@@ -203,6 +201,13 @@ def _facts(experiment: Experiment, state: State, row: Row, ledger: Ledger) -> Fa
             f" (tolerated loss {sampling.tolerance:.0%}); the summed noise never falls below its multiplier",
             "who took part stays with the server; how many, with the server and that cohort's clients",
         ),
-        unnoised=tuple(unnoised),
-        paper_epsilon=paper_epsilon(ledger.events, delta) if private else None,
+        unnoised=(
+            *experiment.notes,
+            "how many clients and classes there are, and the shape of the data: assumed public",
+            "hyper-parameters (rates, rounds, ratio): assumed chosen without the clients' data",
+            "test metrics and the best round: on test data of the server, which nothing protects",
+            "the figures of participation here, and those of the server and upload views, tell of the cohorts:"
+            " they are for the server's side",
+        ),
+        paper_epsilon=paper_epsilon(ledger.events, delta) if ledger.events else None,
     )

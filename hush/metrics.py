@@ -34,9 +34,7 @@ def evaluate(task: Task, weights: Tensor, samples: Samples | None = None, batch:
                 targets = samples.targets[first : first + batch]
                 output = functional_call(task.model, tensors, (samples.inputs[first : first + batch],))
                 loss += float(task.loss(output, targets)) * len(targets)
-                answers = (
-                    output.argmax(1) if output.shape[-1] > 1 and output.dim() > 1 else (output > 0).flatten()
-                )
+                answers = output.argmax(1) if output.shape[-1] > 1 and output.dim() > 1 else (output > 0).flatten()
                 right += int((answers == targets.flatten()).sum())
     finally:
         task.model.train(mode)

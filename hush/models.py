@@ -55,7 +55,5 @@ def build(name: str, shape: torch.Size, classes: int, seed: PublicSeed) -> nn.Mo
     if name not in MODELS:
         raise Mistake(f"model {name!r} is not known: choose {', '.join(MODELS)} or write file.py:function")
     if name == "cnn" and (len(shape) != 3 or min(shape[1:]) < 4):
-        raise Mistake(
-            f"model 'cnn' needs pictures of at least 4x4, not inputs of shape {tuple(shape)}: use mlp"
-        )
+        raise Mistake(f"model 'cnn' needs pictures of at least 4x4, not inputs of shape {tuple(shape)}: use mlp")
     return glorot(MODELS[name](shape, classes), seed)

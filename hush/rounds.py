@@ -37,9 +37,12 @@ class State:
     @classmethod
     def first(cls, task: Task) -> "State":
         """Before the first round: the model's own weights."""
-        return cls(
-            0, flat.flatten(task.model), None, None, Traffic(task.clients), Participation(task.clients)
-        )
+        return cls(0, flat.flatten(task.model), None, None, Traffic(task.clients), Participation(task.clients))
+
+    def copy(self) -> "State":
+        """A state of its own: later rounds do not change it."""
+        traffic = Traffic(self.traffic.clients, self.traffic.counts.copy())
+        return replace(self, traffic=traffic, participation=Participation.of(self.participation.state()))
 
 
 @dataclass(frozen=True)
@@ -91,13 +94,14 @@ def rounds(
     transport = Local() if transport is None else transport
     ledger = Ledger() if ledger is None else ledger
     secret = SecretSeed.simulated(seed) if secret is None else secret
-    state = State.first(task) if state is None else state
+    state = State.first(task) if state is None else state.copy()
     paid = {event.round for event in ledger.events if event.label == "update"}
     if scheme.private and not paid.issuperset(range(1, state.round + 1)):
-        raise Mistake(
-            f"the ledger does not hold the {state.round} rounds of this state: give the run's own ledger"
-        )
-    loop = _Loop(scheme, task, PublicSeed(seed), secret, transport, ledger, replay and secret.repeatable)
+        raise Mistake(f"the ledger does not hold the {state.round} rounds of this state: give the run's own ledger")
+    replay = replay and secret.repeatable
+    if not replay:
+        state.participation.catch_up(ledger.events)
+    loop = _Loop(scheme, task, PublicSeed(seed), secret, transport, ledger, replay)
     for number in range(state.round + 1, rounds + 1):
         began = time.perf_counter()
         if number == 1:
@@ -112,7 +116,7 @@ def rounds(
             bytes=state.traffic.summary(),
             epsilon=spent,
             seconds=time.perf_counter() - began,
-            state=replace(state),
+            state=state.copy(),
             task=task,
         )
 
@@ -137,9 +141,7 @@ class _Loop:
             try:
                 votes = self._gather(poll, state, 0, "vote")[0].body
             except Aborted as aborted:
-                raise Mistake(
-                    f"the vote on the coordinates failed, {aborted}: take larger cohorts"
-                ) from aborted
+                raise Mistake(f"the vote on the coordinates failed, {aborted}: take larger cohorts") from aborted
         if self.scheme.coordinates.fixed:
             state.live = self.scheme.coordinates.draw(self.task, self.seed, 0, votes)
 
@@ -172,6 +174,8 @@ class _Loop:
             # Charged before anything leaves a client; an aborted round stays charged.
             self.ledger.record(event, self.replay)
             state.participation.add(event, cohort)
+        else:
+            state.participation.join(cohort)
         if len(cohort) < sampling.floor:
             raise Aborted(f"round {number}: a cohort of {len(cohort)} is below the floor of {sampling.floor}")
         total = self.transport.gather(scheme, self.task, plan, cohort, self.secret, state.traffic)

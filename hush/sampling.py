@@ -42,9 +42,7 @@ class Poisson:
 
     def __post_init__(self) -> None:
         if not 0 < self.chance <= 1:
-            raise Mistake(
-                f"sampling rate {self.chance} must be in (0, 1]: give a cohort within the population"
-            )
+            raise Mistake(f"sampling rate {self.chance} must be in (0, 1]: give a cohort within the population")
         _check(self.floor, self.tolerance)
 
     def draw(self, population: int, secret: SecretSeed, round: int) -> Members:
@@ -92,9 +90,7 @@ class Fixed:
         """The members of a round's cohort, in increasing order."""
         if self.size > population:
             raise Mistake(f"cohort={self.size} is larger than the population of {population}: lower it")
-        members = secret.generator("cohort", round).choice(
-            population, self.size, replace=False, shuffle=False
-        )
+        members = secret.generator("cohort", round).choice(population, self.size, replace=False, shuffle=False)
         members.sort()
         return members
 

@@ -46,10 +46,9 @@ class Scheme:
     def check(self, task: Task) -> None:
         """Refuse, before any data is touched, what cannot run or would break a guarantee."""
         self.specs(1)
+        self.coordinates.check(task)
         if not self.private and self.coordinates.election(task.layout.parameters) is not None:
-            raise Mistake(
-                "a noisy vote does not protect updates without noise: add Clip and Noise, or take TopK"
-            )
+            raise Mistake("a noisy vote does not protect updates without noise: add Clip and Noise, or take TopK")
         if task.layout.buffers and (self.private or not isinstance(self.coordinates, All)):
             reason = (
                 "its batch statistics leave the clients without noise"

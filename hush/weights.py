@@ -5,15 +5,17 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _NormBase
 
 from hush.rng import PublicSeed
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where each trained parameter, and after them each floating-point buffer, lies in the flat vector.
+    """Where each trained parameter, and after them each running statistic, lies in the flat vector.
 
-    Parameters that need no gradient are left to the model: they neither train nor travel.
+    Running statistics are the buffers of normalisation layers that batches change. Other buffers, and
+    parameters that need no gradient, are left to the model: they neither train nor travel.
     """
 
     names: tuple[str, ...]
@@ -25,7 +27,13 @@ class Layout:
     def of(cls, model: nn.Module) -> "Layout":
         """The layout of a model."""
         parameters = [(name, p.shape) for name, p in model.named_parameters() if p.requires_grad]
-        buffers = [(name, b.shape) for name, b in model.named_buffers() if b.is_floating_point()]
+        buffers = [
+            (f"{place}.{name}" if place else name, buffer.shape)
+            for place, module in model.named_modules()
+            if isinstance(module, _NormBase) and module.track_running_stats
+            for name, buffer in module.named_buffers()
+            if buffer.is_floating_point()
+        ]
         names, shapes = zip(*parameters, *buffers, strict=True)
         trained = sum(shape.numel() for _, shape in parameters)
         return cls(names, shapes, trained, tuple(name for name, _ in buffers))
@@ -42,7 +50,7 @@ class Layout:
 
 
 def flatten(model: nn.Module) -> Tensor:
-    """A copy of the model's weights (and floating-point buffers) as one float32 vector."""
+    """A copy of the model's weights (and running statistics) as one float32 vector."""
     state = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     return torch.cat([state[name].detach().reshape(-1).float() for name in Layout.of(model).names])
 

@@ -69,15 +69,11 @@ def unpack_plan(data: bytes, start: Tensor, live: Tensor | None, coordinates: Co
     if len(body) != 4 * (count + size):
         raise Mistake(f"plan of round {round} announces {count + size} numbers and carries {len(body) // 4}")
     if bool(count) == coordinates.derivable:
-        raise Mistake(
-            f"plan of round {round} names {count} coordinates, which these clients do not expect: refused"
-        )
+        raise Mistake(f"plan of round {round} names {count} coordinates, which these clients do not expect: refused")
     if count:
         live = torch.from_numpy(np.frombuffer(body[: 4 * count], "<u4").astype(np.int64))
     if live is not None and int(live.max()) >= start.numel():
-        raise Mistake(
-            f"plan of round {round} names a coordinate past the {start.numel()} of the model: refused"
-        )
+        raise Mistake(f"plan of round {round} names a coordinate past the {start.numel()} of the model: refused")
     target = live if live is not None and coordinates.fixed else torch.arange(start.numel())
     if size != (0 if round <= 1 else target.numel()):
         raise Mistake(f"plan of round {round} carries {size} weights, not one for each that travels: refused")
@@ -101,9 +97,7 @@ def unpack_upload(data: bytes, size: int, round: int, answers: bytes) -> Tensor:
     if digest != answers:
         raise Mistake(f"upload of round {round} answers another plan: refused")
     if count != size or len(body) != 4 * size:
-        raise Mistake(
-            f"upload of round {round} carries {len(body) // 4} numbers where {size} were expected: refused"
-        )
+        raise Mistake(f"upload of round {round} carries {len(body) // 4} numbers where {size} were expected: refused")
     return torch.from_numpy(np.frombuffer(body, "<f4").copy())
 
 

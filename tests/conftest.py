@@ -19,9 +19,7 @@ from hush.task import Task
 from hush.weights import glorot
 
 # A busy machine must not fail a test: no limits on seconds, and the same cases each time.
-settings.register_profile(
-    "hush", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
-)
+settings.register_profile("hush", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("hush")
 
 torch.set_num_threads(1)

@@ -99,9 +99,7 @@ def alike(found, shown):
         pairs = list(zip(NUMBER.findall(ours), NUMBER.findall(theirs), strict=True))
         # Bytes and epsilons depend on no gradient: they are exact.
         for one, other in pairs[:1] if ours.startswith("accuracy") else pairs:
-            assert float(one) == pytest.approx(
-                float(other), abs=0.03 if ours.startswith("accuracy") else 1e-9
-            )
+            assert float(one) == pytest.approx(float(other), abs=0.03 if ours.startswith("accuracy") else 1e-9)
 
 
 def test_commands_that_need_downloads_parse(monkeypatch, capsys):

@@ -20,9 +20,7 @@ def test_two_rounds(path, tmp_path, monkeypatch, capsys):
     clip = []
     if wanted.scheme.clip == "paper":  # the table knows Fashion-MNIST alone
         clip = ["--clip", str(paper_clip(wanted.scheme.name, wanted.data.name, wanted.scheme.ratio))]
-    monkeypatch.setattr(
-        sys, "argv", ["hush", "run", str(path), *SMALL, *clip, "--out", str(tmp_path / "r"), "--json"]
-    )
+    monkeypatch.setattr(sys, "argv", ["hush", "run", str(path), *SMALL, *clip, "--out", str(tmp_path / "r"), "--json"])
     with pytest.raises(SystemExit) as stopped:
         main()
     out = capsys.readouterr()

@@ -49,10 +49,7 @@ def kill_at(out, number):
     """Start or resume the run, and kill -9 it as soon as the round is in its log."""
     process = start(out)
     deadline = time.monotonic() + 120
-    while (
-        len((out / "rounds.jsonl").read_bytes().splitlines() if (out / "rounds.jsonl").exists() else [])
-        < number
-    ):
+    while len((out / "rounds.jsonl").read_bytes().splitlines() if (out / "rounds.jsonl").exists() else []) < number:
         assert process.poll() is None, "the run ended before it could be killed"
         assert time.monotonic() < deadline
         time.sleep(0.002)

@@ -47,9 +47,7 @@ PUBLIC = [717, 12, 545]
 SECRET = [883, 19, 736]
 
 
-@pytest.mark.parametrize(
-    "secret", [SecretSeed.simulated(3), SecretSeed.system()], ids=["simulated", "system"]
-)
+@pytest.mark.parametrize("secret", [SecretSeed.simulated(3), SecretSeed.system()], ids=["simulated", "system"])
 def test_normal_numbers(secret: SecretSeed) -> None:
     x = secret.normal(1_000_001, "noise", 1, 2)
     assert (x.dtype, x.shape) == (torch.float32, (1_000_001,))

@@ -109,9 +109,7 @@ def test_wrong_length(change: str) -> None:
         with pytest.raises(Mistake, match="refused"):
             wire.unpack_upload(UPLOAD.ljust(length, b"\0")[:length], 3, 7, ANSWERS)
     for message, live, coordinates in MESSAGES.values():
-        extra = (
-            [message[:length] for length in range(len(message))] if change == "shorter" else [message + b"\0"]
-        )
+        extra = [message[:length] for length in range(len(message))] if change == "shorter" else [message + b"\0"]
         for wrong in extra:
             with pytest.raises(Mistake):
                 wire.unpack_plan(wrong, START, live, coordinates)

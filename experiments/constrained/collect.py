@@ -43,14 +43,12 @@ def main(folder: Path) -> None:
                 "payload_down_kB": round(last["bytes"]["down"]["payload"]["mean"] / 1000, 2),
                 "protocol_up_kB": round(last["bytes"]["up"]["protocol"]["mean"] / 1000, 2),
                 "protocol_down_kB": round(last["bytes"]["down"]["protocol"]["mean"] / 1000, 2),
-                "epsilon_paper": round(paper_epsilon(events, 1e-5), 2) if events else "none",
-                "epsilon_model": round(model_epsilon(events, 1e-5), 2) if events else "none",
+                "epsilon_paper": round(paper_epsilon(events, run.delta), 2) if events else "none",
+                "epsilon_model": round(model_epsilon(events, run.delta), 2) if events else "none",
                 **{f"epsilon_{view}": shown(last["epsilon"][view]) for view in ("server", "upload")},
             }
         )
-    axes.set(
-        xlabel="round", ylabel="test accuracy", title="Fashion-MNIST, 6,000 clients of 10 images, 100 a round"
-    )
+    axes.set(xlabel="round", ylabel="test accuracy", title="Fashion-MNIST, 6,000 clients of 10 images, 100 a round")
     axes.grid(alpha=0.3)
     axes.legend(frameon=False)
     figure.savefig(HERE / "curves.png", dpi=120)

@@ -1,14 +1,15 @@
 """The command line: one file per command."""
 
 import sys
+from typing import Annotated
 
 import typer
 
+from hush import __version__
 from hush.cli import compare, data, privacy, run, schemes
 from hush.errors import Mistake
 
 app = typer.Typer(
-    help="Federated learning that says little and reveals less.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -19,6 +20,16 @@ app.command("schemes")(schemes.schemes)
 app.add_typer(privacy.app, name="privacy")
 app.add_typer(data.app, name="data")
 app.command("compare")(compare.compare)
+
+
+@app.callback()
+def root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
+) -> None:
+    """Federated learning that says little and reveals less."""
+    if version:
+        print(f"hush {__version__}")
+        raise typer.Exit
 
 
 def main() -> None:

@@ -72,7 +72,5 @@ def describe(
     for fact, value in facts.items():
         if isinstance(value, dict):
             value = ", ".join(f"{key}: {count}" for key, count in value.items()) or "none"
-        table.add_row(
-            fact.replace("_", " "), " x ".join(map(str, value)) if isinstance(value, list) else str(value)
-        )
+        table.add_row(fact.replace("_", " "), " x ".join(map(str, value)) if isinstance(value, list) else str(value))
     Console().print(table)

@@ -25,9 +25,7 @@ Rate = Annotated[str, typer.Option("--rate", help="Chance of being drawn for a r
 Rounds = Annotated[int, typer.Option("--rounds", help="Number of rounds.")]
 Delta = Annotated[float, typer.Option("--delta", help="Delta, below one over the population.")]
 Accountant = Annotated[str, typer.Option("--accountant", help="pld (tight), rdp, or moments (the papers').")]
-Cohorts = Annotated[
-    str, typer.Option("--sampling", help="poisson (add or remove one) or fixed (replace one).")
-]
+Cohorts = Annotated[str, typer.Option("--sampling", help="poisson (add or remove one) or fixed (replace one).")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
@@ -86,14 +84,11 @@ def card(
     ledger = Ledger.load(run / "privacy.json")
     if ledger.card is None:
         raise Mistake(f"{run} has no card yet: let the run finish, or go on with --resume")
-    if as_json:
-        print(json.dumps(ledger.card))
-        return
     try:
         page = render(ledger.card)
     except (KeyError, TypeError, ValueError, AttributeError):
         raise Mistake(f"{run} holds a card that cannot be read: restore privacy.json from a copy") from None
-    print(page, end="")
+    print(json.dumps(ledger.card) if as_json else page, end="\n" if as_json else "")
 
 
 def _common(delta: float, accountant: str, rate: float, rounds: int, sampling: Sampling) -> dict[str, Any]:
@@ -110,6 +105,8 @@ def _common(delta: float, accountant: str, rate: float, rounds: int, sampling: S
 
 def _rate(text: str) -> float:
     try:
+        if len(text) > 40 or len(text.lower().partition("e")[2]) > 3:
+            raise ValueError(text)  # a fraction of a huge power of ten would take for ever
         return float(Fraction(text.strip()))
     except (ValueError, ZeroDivisionError, OverflowError):
         raise Mistake(f"rate={text} is not a number: write 0.01 or 1/60") from None

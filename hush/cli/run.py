@@ -15,9 +15,7 @@ from hush.errors import Mistake
 
 def run(
     experiment: Annotated[str | None, typer.Argument(help="A TOML file, or the name of a scheme.")] = None,
-    data: Annotated[
-        str | None, typer.Option(help="A data set by name, an .npz file, or file.py:function.")
-    ] = None,
+    data: Annotated[str | None, typer.Option(help="A data set by name, an .npz file, or file.py:function.")] = None,
     model: Annotated[str | None, typer.Option(help="cnn, mlp, linear, or file.py:function.")] = None,
     ratio: Annotated[float | None, typer.Option(help="Fraction of the weights that travels.")] = None,
     clip: Annotated[str | None, typer.Option(help="A number, paper, public or adaptive.")] = None,
@@ -43,9 +41,7 @@ def run(
     eval_every: Annotated[int | None, typer.Option(help="Evaluate every so many rounds.")] = None,
     block: Annotated[int | None, typer.Option(help="Clients trained together.")] = None,
     out: Annotated[Path | None, typer.Option(help="The run's directory; runs/NAME by default.")] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the run in --out, or begin it.")
-    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out, or begin it.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the last line of the run as JSON.")] = False,
 ) -> None:
     """Train a scheme. Without privacy options, a -dp scheme asks for them."""
@@ -55,7 +51,7 @@ def run(
         ("data", "partition"): partition,
         ("data", "alpha"): alpha,
         ("data", "column"): column,
-        ("data", "public"): public,
+        ("data", "public"): _resolved_path(public),
         ("model", "name"): _resolved_path(model),
         ("scheme", "ratio"): ratio,
         ("scheme", "clip"): _clip(clip),
@@ -76,6 +72,8 @@ def run(
         ("run", "eval_every"): eval_every,
         ("run", "block"): block,
     }
+    if resume and out is None:
+        raise Mistake("--resume needs --out, the directory of the run to go on with")
     wanted = _config(experiment, {k: v for k, v in options.items() if v is not None}, out if resume else None)
     from hush import catalogue, job  # torch is slow to import: a wrong option is told before
     from hush.experiment import build
@@ -83,14 +81,12 @@ def run(
 
     catalogue.entry(wanted.scheme.name)
     place = out if out is not None else _free(Path("runs"), wanted)
-    if not resume and (place / "config.toml").exists():
-        raise Mistake(f"{place} already holds a run: add --resume to go on with it, or choose another --out")
     notes = Console(stderr=True)
     with notes.status("loading the data and resolving the settings"):
         built = build(wanted)
     job.open_directory(place, built.config, resume)
     for note in built.notes:
-        notes.print(note, style="dim", highlight=False)
+        notes.print(note, style="dim", highlight=False, markup=False)
     with _progress(notes) as progress:
         bar = progress.add_task(wanted.scheme.name, total=built.config.run.rounds, facts="")
         for row in job.execute(built, place):
@@ -102,13 +98,15 @@ def run(
         return
     console = Console()
     console.print(table.summary(finished))
-    console.print(f"page: {place / 'report.html'}", soft_wrap=True, highlight=False)
+    console.print(f"page: {place / 'report.html'}", soft_wrap=True, highlight=False, markup=False)
 
 
 def _config(experiment: str | None, options: dict[tuple[str, str], Any], resumed: Path | None) -> Config:
     """The file or the scheme's name, with the options over it; --resume alone takes the run's own."""
     if experiment is None:
-        if resumed is None or not (resumed / "config.toml").exists():
+        if resumed is not None and not (resumed / "config.toml").exists():
+            raise Mistake(f"{resumed} holds no run to resume: mend --out, or name a scheme to begin one")
+        if resumed is None:
             raise Mistake(
                 "name a scheme (`hush schemes` lists them) or a TOML file: hush run fl-top-dp --epsilon 1 ..."
             )
@@ -135,9 +133,7 @@ def _clip(text: str | None) -> float | str | None:
 
 
 def _resolved_path(text: str | None) -> str | None:
-    return (
-        str(Path(text).resolve()) if text is not None and (text.endswith(".npz") or ".py:" in text) else text
-    )
+    return str(Path(text).resolve()) if text is not None and (text.endswith(".npz") or ".py:" in text) else text
 
 
 def _free(folder: Path, wanted: Config) -> Path:
@@ -162,9 +158,7 @@ def _facts(row: dict[str, Any]) -> str:
     """What the bar says besides its length."""
     spent = row["epsilon"]["model"]
     words = [f"{row['seconds']:.1f} s/round"]
-    if row["best_round"]:
-        words.append(
-            f"accuracy {row['accuracy'] if row['accuracy'] is not None else row['best_accuracy']:.3f}"
-        )
+    if row["best_round"] is not None:
+        words.append(f"accuracy {row['accuracy'] if row['accuracy'] is not None else row['best_accuracy']:.3f}")
     words.append("no guarantee" if isinstance(spent, str) else f"epsilon {spent:.2f}")
     return "  ".join(words)

@@ -43,12 +43,10 @@ def schemes(
 def _describe(found: Any) -> dict[str, Any]:
     """One entry as plain values; sizes come from the Spec that the parts themselves state."""
     from hush.catalogue import Knobs
-    from hush.coordinates import All
     from hush.stages import Clip
 
-    knobs = Knobs(clip=Clip(1.0))
-    scheme = found.scheme(knobs)
-    sent = WEIGHTS if isinstance(scheme.coordinates, All) else int(knobs.ratio * WEIGHTS)
+    scheme = found.scheme(Knobs(clip=Clip(1.0), noise=1.0))  # any: only the sizes matter here
+    sent = scheme.coordinates.count(WEIGHTS)
     spec = scheme.specs(sent)[-1]
     return {
         "name": found.name,
@@ -59,7 +57,7 @@ def _describe(found: Any) -> dict[str, Any]:
         "downlink_bits_per_weight": round((sent if scheme.coordinates.fixed else WEIGHTS) * 32 / WEIGHTS, 4),
         "coordinates": str(scheme.coordinates),
         "trainer": str(scheme.trainer),
-        "stages": [str(stage) for stage in scheme.stages],
+        "stages": [type(stage).__name__ for stage in scheme.stages],
         "aggregator": str(scheme.aggregator),
         "step": str(scheme.step),
         "sampling": str(scheme.sampling),

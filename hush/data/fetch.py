@@ -135,9 +135,7 @@ def _packaged(wanted: Known, say: Say) -> Fetched | str:
 def _mine(wanted: Known, folder: Path, called: str) -> Fetched | str:
     """Files that the user pointed at: a damaged one is refused, not passed over."""
     if not folder.is_dir():
-        raise Mistake(
-            f"{called}={folder} is not a folder: name the folder that holds the files of {wanted.name}"
-        )
+        raise Mistake(f"{called}={folder} is not a folder: name the folder that holds the files of {wanted.name}")
     for place in (folder / wanted.name, folder):
         try:
             contents = store.read(wanted, place)

@@ -13,9 +13,7 @@ from hush.data.samples import Samples
 from hush.errors import Mistake
 
 
-def public_batch(
-    name: str, size: int, seed: int, shape: Sequence[int], say: Say = say_aloud
-) -> tuple[Samples, str]:
+def public_batch(name: str, size: int, seed: int, shape: Sequence[int], say: Say = say_aloud) -> tuple[Samples, str]:
     """`size` random rows of the named public set as images of `shape` (channels, height, width), and a note.
 
     A set with public rows of its own gives only those. A set that cannot be had is replaced by the public

@@ -50,9 +50,7 @@ def load(name: str | Path, say: Say = say_aloud) -> DataSet:
 
 def _images(wanted: Known, say: Say) -> DataSet:
     fetched = fetch(wanted.name, say=say)
-    train_x, train_y, test_x, test_y = (
-        idx.parse(fetched.contents[file.name], file.name) for file in wanted.files
-    )
+    train_x, train_y, test_x, test_y = (idx.parse(fetched.contents[file.name], file.name) for file in wanted.files)
     return DataSet(
         wanted.name,
         Samples(_pixels(train_x, 255), torch.tensor(train_y, dtype=torch.int64)),

@@ -23,6 +23,8 @@ class Samples:
     def __post_init__(self) -> None:
         if self.inputs.dim() < 1 or self.targets.dim() < 1:
             raise Mistake("inputs and targets must have a first axis of rows: add one with x[None]")
+        if len(self.inputs) == 0:
+            raise Mistake("there are no rows: give at least one")
         if len(self.inputs) != len(self.targets):
             raise Mistake(
                 f"inputs have {len(self.inputs)} rows and targets {len(self.targets)}, which must be equal: "
@@ -97,6 +99,13 @@ def samples(data: object) -> Samples:
     """A pair (inputs, targets) of tensors or arrays, or a map-style Dataset of (x, y), as Samples."""
     if isinstance(data, Samples):
         return data
+    found = _converted(data)
+    if not bool(found.inputs.isfinite().all()):
+        raise Mistake("the inputs hold NaN or infinity: fill or drop these rows")
+    return found
+
+
+def _converted(data: object) -> Samples:
     if isinstance(data, tuple | list) and len(data) == 2:
         return Samples(_inputs(data[0]), _targets(data[1]))
     if isinstance(data, torch.utils.data.Dataset):
@@ -107,9 +116,7 @@ def samples(data: object) -> Samples:
             raise Mistake("this Dataset is empty: give at least one row")
         if any(not isinstance(item, tuple | list) or len(item) != 2 for item in items):
             raise Mistake("the Dataset's items must be pairs (input, target): wrap it so that they are")
-        return Samples(
-            torch.stack([_inputs(x) for x, _ in items]), torch.stack([_targets(y) for _, y in items])
-        )
+        return Samples(torch.stack([_inputs(x) for x, _ in items]), torch.stack([_targets(y) for _, y in items]))
     raise Mistake(f"data of type {type(data).__name__} is not known: give (inputs, targets) or a Dataset")
 
 

@@ -33,14 +33,12 @@ class Release:
     mirrored: bool = False
 
     def __post_init__(self) -> None:
-        if not 0 <= self.noise < math.inf:
-            raise Mistake(
-                f"noise={self.noise:g} must be zero or positive and finite: give a noise multiplier"
-            )
-        if not 0 < self.rate <= 1:
-            raise Mistake(f"rate={self.rate:g} must be above 0 and at most 1: give the chance of being drawn")
-        if self.count < 1:
-            raise Mistake(f"rounds={self.count} must be at least 1: give the number of releases")
+        if not (self.noise == 0 or 1e-6 <= self.noise <= 1e9):
+            raise Mistake(f"noise={self.noise:g} must be zero or in [1e-6, 1e9]: give a noise multiplier")
+        if not 1e-9 <= self.rate <= 1:
+            raise Mistake(f"rate={self.rate:g} must be in [1e-9, 1]: give the chance of being drawn")
+        if not 1 <= self.count <= 10**7:
+            raise Mistake(f"rounds={self.count} must be from 1 to 10,000,000: give the number of releases")
 
 
 def check(delta: float, accountant: str) -> None:

@@ -35,9 +35,7 @@ def noise_for(
     while not holds(high):
         high *= 2
         if high > _MOST:
-            raise Mistake(
-                f"epsilon={epsilon:g} is out of reach of {accountant} within {rounds} rounds: raise it"
-            )
+            raise Mistake(f"epsilon={epsilon:g} is out of reach of {accountant} within {rounds} rounds: raise it")
     low = high // 2 if high > _STEP else 0  # fails; zero noise always does
     while high - low > 1:
         middle = (low + high) // 2

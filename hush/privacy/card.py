@@ -72,9 +72,7 @@ def render(card: Mapping[str, Any]) -> str:
     if card["guarantee"] == "none":
         lines += _wrapped("Guarantee", f"none: {card['reason']}. No epsilon can be stated.")
     else:
-        lines += _wrapped(
-            "Guarantee", f"{card['guarantee']}, delta {card['delta']:g}, {card['accountant']} accountant"
-        )
+        lines += _wrapped("Guarantee", f"{card['guarantee']}, delta {card['delta']:g}, {card['accountant']} accountant")
         lines += _wrapped("Protected", card["protected"])
         lines += _wrapped("Neighbours", card["relation"])
     cohort = f"{card['cohort']:g} of {card['population']} clients a round, {card['sampling']} sampling"
@@ -94,9 +92,7 @@ def render(card: Mapping[str, Any]) -> str:
                     subsequent_indent=" " * 30,
                 )
             )
-        lines.append(
-            " " * 10 + "epsilon is the worst client's, median the middle one's of all registered clients"
-        )
+        lines.append(" " * 10 + "epsilon is the worst client's, median the middle one's of all registered clients")
         if card["paper"]:
             lines += [
                 "",
@@ -123,7 +119,13 @@ def _paper(facts: Facts) -> dict[str, Any] | None:
 
 def _standing(facts: Facts) -> list[str]:
     """What every card rests on, given how the run sampled and what the server saw."""
-    found = ["model: nobody outside the server learns who was drawn for a round"]
+    found = [
+        "model: nobody outside the server learns who was drawn for a round",
+        "the number of clients, the sampling rate and the divisor of the mean are public and fixed: a client"
+        " that is removed stays registered and sends nothing",
+        "a client that took part knows its own noise share: against it a cohort of m clients has"
+        " sqrt((m - 1)/m) of the stated noise",
+    ]
     if facts.sampling == "fixed" and facts.accountant != "pld":
         found.append(
             "model: the worst pair of one fixed-size round is taken as the worst of all rounds together; "

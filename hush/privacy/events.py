@@ -36,9 +36,7 @@ class Event:
         if self.round < 0:
             raise Mistake(f"round={self.round} must be zero or positive: 0 is the vote before training")
         if not 0 <= self.share < math.inf:
-            raise Mistake(
-                f"share={self.share:g} must be zero or positive and finite: give a noise multiplier"
-            )
+            raise Mistake(f"share={self.share:g} must be zero or positive and finite: give a noise multiplier")
         if not 0 <= self.slack <= 1:
             raise Mistake(f"slack={self.slack:g} must lie between 0 and 1: give a probability")
         check_sampling(self.sampling)
@@ -84,7 +82,5 @@ def only_sampling(events: Iterable[Event]) -> Sampling:
     """The one sampling of all events: two relations cannot share one epsilon."""
     found = sorted({e.sampling for e in events})
     if len(found) > 1:
-        raise Mistake(
-            "sampling=poisson and fixed are mixed in one ledger: give every event the run's sampling"
-        )
+        raise Mistake("sampling=poisson and fixed are mixed in one ledger: give every event the run's sampling")
     return found[0] if found else "poisson"

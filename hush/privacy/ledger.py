@@ -1,12 +1,12 @@
 """The record of what a run has released, on disk before each release leaves."""
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
+from hush import files
 from hush.errors import Mistake
 from hush.privacy.events import Event
 
@@ -81,23 +81,8 @@ class Ledger:
     def _write(self, events: tuple[Event, ...], card: dict[str, Any] | None) -> None:
         if self.path is not None:
             content = {**self.header, "events": [asdict(e) for e in events], "card": card}
-            _replace(self.path, json.dumps(content, indent=1, allow_nan=False) + "\n")
+            files.write(self.path, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
         self.events, self.card = events, card
-
-
-def _replace(path: Path, text: str) -> None:
-    """Put text at path so that a reader, or a crash, meets the old file or the new one, nothing between."""
-    draft = path.with_name(f"{path.name}.part")  # one name: the next write clears what a kill left
-    with draft.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(draft, path)
-    folder = os.open(path.parent, os.O_RDONLY)  # the new name itself must survive a power cut as well
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def _event(path: Path, number: int, item: object) -> Event:

@@ -62,7 +62,5 @@ def _mirrored(noise: float, rate: float, interval: float) -> Any:
     below = -grid[:0:-1]
     left = -np.expm1(below) + np.exp(below) * right[:0:-1]
     return PrivacyLossDistribution(
-        pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(
-            interval, -top, top, np.concatenate([left, right])
-        )
+        pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(interval, -top, top, np.concatenate([left, right]))
     )

@@ -28,18 +28,27 @@ class Participation:
         self.server: Floats = np.zeros(clients)
         self.upload: Floats = np.zeros(clients)
         self.rounds: npt.NDArray[np.int64] = np.zeros(clients, dtype=np.int64)
+        self.charged = 0  # events of the ledger that are counted here
 
     def add(self, event: Event, members: Sequence[int] | npt.NDArray[np.int64]) -> None:
         """Charge an event to the clients that took part in it."""
         who = np.asarray(members, dtype=np.int64)
         if who.size and not (who.min() >= 0 and who.max() < self.rounds.size):
-            raise Mistake(
-                f"members must be numbers from 0 to {self.rounds.size - 1}: found {who.min()} to {who.max()}"
-            )
+            raise Mistake(f"members must be numbers from 0 to {self.rounds.size - 1}: found {who.min()} to {who.max()}")
         np.add.at(self.server, who, _cost(event.noise, event))
         np.add.at(self.upload, who, _cost(event.share, event))
+        self.charged += 1
         if event.label == "update":
-            np.add.at(self.rounds, who, 1)
+            self.join(who)
+
+    def join(self, members: npt.NDArray[np.int64]) -> None:
+        """Count a round that these clients took part in."""
+        np.add.at(self.rounds, members, 1)
+
+    def catch_up(self, events: Sequence[Event]) -> None:
+        """Charge events whose members nobody remembers (another training, a killed process) to everybody."""
+        for event in events[self.charged :]:
+            self.add(event, np.arange(self.rounds.size))
 
     def worst(self) -> int:
         """The most rounds that one client joined."""
@@ -51,7 +60,7 @@ class Participation:
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
         """Copies of the arrays, for a checkpoint."""
-        return {name: getattr(self, name).copy() for name in _FIELDS}
+        return {**{name: getattr(self, name).copy() for name in _FIELDS}, "charged": np.array([self.charged])}
 
     @classmethod
     def of(cls, state: Mapping[str, npt.ArrayLike]) -> "Participation":
@@ -61,6 +70,7 @@ class Participation:
         whole.server = arrays["server"].astype(np.float64)
         whole.upload = arrays["upload"].astype(np.float64)
         whole.rounds = arrays["rounds"].astype(np.int64)
+        whole.charged = int(np.asarray(state["charged"])[0])
         return whole
 
 
@@ -93,9 +103,7 @@ def stated(value: float) -> float | str:
     return value if math.isfinite(value) else "none"
 
 
-def model_epsilon(
-    events: Sequence[Event], delta: float, accountant: str = "pld", proven: bool = True
-) -> float:
+def model_epsilon(events: Sequence[Event], delta: float, accountant: str = "pld", proven: bool = True) -> float:
     """Epsilon against an observer of all released models who does not know the cohorts.
 
     `proven`: see `releases`. The slack of visible aborts is paid out of delta.

@@ -27,17 +27,12 @@ def accuracy(run: Run) -> str:
 
 def sent(run: Run) -> str:
     """Kilobytes per client, up and down."""
-    lines = [
-        svg.Line(way, [(row["round"], runs.kilobytes(row, way)) for row in run.rounds])
-        for way in ("up", "down")
-    ]
+    lines = [svg.Line(way, [(row["round"], runs.kilobytes(row, way)) for row in run.rounds]) for way in ("up", "down")]
     most = max(y for line in lines for _, y in line.points)
     label = "Kilobytes per client against rounds: " + ", ".join(
         f"{line.name} {words.kB(line.points[-1][1])}" for line in lines
     )
-    drawn = svg.chart(
-        lines, svg.linear(0, most or 1), lambda value: f"{words.kB(value)} kB", label, "kB per client"
-    )
+    drawn = svg.chart(lines, svg.linear(0, most or 1), lambda value: f"{words.kB(value)} kB", label, "kB per client")
     note = "Sum since the start, payload and protocol, mean over all clients. 1 kB = 1,000 bytes."
     return _figure("Bytes per client", note, drawn)
 

@@ -63,9 +63,7 @@ def compare(several: Sequence[Run], out: Path) -> Path:
             out.parent.mkdir(parents=True, exist_ok=True)
             drawn.savefig(out)
         except OSError as error:
-            raise Mistake(
-                f"out={str(out)!r} cannot be written ({error.strerror}): give another path"
-            ) from None
+            raise Mistake(f"out={str(out)!r} cannot be written ({error.strerror}): give another path") from None
     return out
 
 
@@ -99,9 +97,7 @@ def _log_axis(axis: Any, low: float, high: float) -> None:
     axis.set_xlim(low / spread, high * spread)
     wide = high / low > 300
     axis.xaxis.set_major_locator(LogLocator(subs=(1.0,) if wide else (1.0, 2.0, 5.0), numticks=20))
-    axis.xaxis.set_major_formatter(
-        FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 10 else f"{value:.4g}")
-    )
+    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 10 else f"{value:.4g}"))
     axis.xaxis.set_minor_locator(LogLocator(subs=(2.0, 5.0), numticks=20) if wide else NullLocator())
     axis.xaxis.set_minor_formatter(NullFormatter())
 

@@ -1,10 +1,10 @@
 """The page of a run: one HTML file without scripts or links to a network, rewritten as the run goes on."""
 
-import os
 from html import escape
 from pathlib import Path
 from typing import Any
 
+from hush import files
 from hush.report import charts, runs, words
 from hush.report.runs import Run
 from hush.report.style import CSS
@@ -15,12 +15,8 @@ REFRESH_SECONDS = 5
 def write(path: Path) -> Path:
     """Write report.html into a run's directory, whole or not at all (a reader may have it open)."""
     run = runs.read(path)
-    page, draft = run.path / "report.html", run.path / f".report-{os.getpid()}.html"
-    try:
-        draft.write_text(html(run), encoding="utf-8")
-        os.replace(draft, page)
-    finally:
-        draft.unlink(missing_ok=True)
+    page = run.path / "report.html"
+    files.write(page, html(run).encode())
     return page
 
 
@@ -108,9 +104,7 @@ def _privacy(run: Run) -> str:
             f"δ = {words.delta(run.delta)}. The smaller epsilon is, the less it can have learnt."
         )
     else:
-        statement = (
-            "This scheme has no differential privacy guarantee against any adversary: epsilon is none."
-        )
+        statement = "This scheme has no differential privacy guarantee against any adversary: epsilon is none."
     rows = "".join(
         f'<tr id="{view}"><th scope="row"><strong>{view}</strong></th><td>{words.SEES[view]}</td>'
         f'<td class="number">{words.epsilon(runs.epsilon(last, view))}</td>'

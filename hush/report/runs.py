@@ -130,8 +130,7 @@ def _row(line: bytes, path: Path, number: int) -> Row:
         row["epsilon"].items()
     except (ValueError, KeyError, TypeError, AttributeError):
         raise Mistake(
-            f"line {number} of {str(path)!r} is not a round's report: the file is damaged, "
-            "run the experiment again"
+            f"line {number} of {str(path)!r} is not a round's report: the file is damaged, run the experiment again"
         ) from None
     return row
 

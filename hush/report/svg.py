@@ -83,13 +83,9 @@ def chart(lines: Sequence[Line], axis: Axis, say: Callable[[float], str], label:
     for tick in axis.ticks:
         y = py(tick)
         parts.append(f'<line class="grid" x1="{LEFT}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        parts.append(
-            f'<text class="tick" x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{_tick(tick)}</text>'
-        )
+        parts.append(f'<text class="tick" x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{_tick(tick)}</text>')
     for tick in whole:
-        parts.append(
-            f'<text class="tick" x="{px(tick):.1f}" y="{foot + 18}" text-anchor="middle">{int(tick):,}</text>'
-        )
+        parts.append(f'<text class="tick" x="{px(tick):.1f}" y="{foot + 18}" text-anchor="middle">{int(tick):,}</text>')
     middle = (LEFT + right) / 2
     parts.append(f'<text class="tick" x="{middle}" y="{HEIGHT - 4}" text-anchor="middle">round</text>')
     parts.append(f'<text class="tick" x="0" y="14">{escape(unit)}</text>')
@@ -114,23 +110,18 @@ def _curve(line: Line, number: int, px: Callable[[float], float], py: Callable[[
 
 def _names(lines: Sequence[Line], py: Callable[[float], float]) -> list[str]:
     """Each line's name beside its end, pushed apart where lines end close together."""
-    ends = sorted(
-        (py(line.points[-1][1]), number, line) for number, line in enumerate(lines, 1) if line.points
-    )
+    ends = sorted((py(line.points[-1][1]), number, line) for number, line in enumerate(lines, 1) if line.points)
     heights: list[float] = []
     for y, _, _ in ends:
         heights.append(max(y, heights[-1] + LABEL_GAP) if heights else y)
     spill = max(0.0, heights[-1] - (HEIGHT - BOTTOM)) if heights else 0.0
     return [
-        f'<text class="name s{number}" x="{WIDTH - RIGHT + 12}" y="{height - spill + 4:.1f}">'
-        f"{escape(line.name)}</text>"
+        f'<text class="name s{number}" x="{WIDTH - RIGHT + 12}" y="{height - spill + 4:.1f}">{escape(line.name)}</text>'
         for height, (_, number, line) in zip(heights, ends, strict=True)
     ]
 
 
-def _bands(
-    lines: Sequence[Line], px: Callable[[float], float], say: Callable[[float], str], foot: float
-) -> list[str]:
+def _bands(lines: Sequence[Line], px: Callable[[float], float], say: Callable[[float], str], foot: float) -> list[str]:
     """An invisible strip per round that shows a rule and the round's values when pointed at."""
     at = [dict(line.points) for line in lines]
     stops = _thin(sorted({x for values in at for x in values}), MOST_BANDS)

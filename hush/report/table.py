@@ -38,9 +38,7 @@ def comparison(several: Sequence[Run]) -> Table:
     deltas = ", ".join(dict.fromkeys(words.delta(run.delta) for run in several if _private(run)))
     caption = "accuracy at the last and the best round; kB per client, mean"
     caption += f"; epsilon of the worst client, delta {deltas}" if deltas else ""
-    table = Table(
-        box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), caption=caption, caption_justify="left"
-    )
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), caption=caption, caption_justify="left")
     table.add_column("\nrun", overflow="fold")
     views = [view for view in runs.VIEWS if any(view in runs.views(run.last) for run in several)]
     for head in ("\nlast", "\nbest", "kB\nup", "kB\ndown", *(f"ε\n{view}" for view in views)):

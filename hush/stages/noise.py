@@ -24,9 +24,7 @@ class Noise:
 
     def __post_init__(self) -> None:
         if not 0 < self.multiplier < math.inf:
-            raise Mistake(
-                f"noise={self.multiplier} must be positive: a scheme without noise is one without -dp"
-            )
+            raise Mistake(f"noise={self.multiplier} must be positive: a scheme without noise is one without -dp")
 
     def spec(self, s: Spec) -> Spec:
         """Needs a bounded, unweighted input, and noise only once."""

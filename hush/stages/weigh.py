@@ -19,9 +19,7 @@ class Weigh:
     def spec(self, s: Spec) -> Spec:
         """Refused behind a bound, which it would break."""
         if s.noise is not None or s.l2 < float("inf"):
-            raise Mistake(
-                "Weigh() after Clip or Noise breaks their bound: leave it out, weights are uniform under DP"
-            )
+            raise Mistake("Weigh() after Clip or Noise breaks their bound: leave it out, weights are uniform under DP")
         return replace(s, weighted=True)
 
     def encode(self, x: Tensor, ctx: Context) -> Tensor:

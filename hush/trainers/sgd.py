@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.modules.dropout import _DropoutNd
 
 from hush.errors import Mistake
 from hush.rng import SecretSeed
@@ -47,8 +48,13 @@ class Sgd:
         width = weights.numel() if live is None else live.numel()
         updates = weights.new_empty(len(clients), width)
         sizes = task.split.sizes[torch.from_numpy(clients)].clamp(max=self.batch)
-        for size in sorted(set(sizes.tolist())):  # clients whose batches have one size train together
-            rows = (sizes == size).nonzero().squeeze(1)
+        # Clients whose batches have one size train together; each alone if dropout draws, so that its
+        # draws do not depend on the block.
+        alone = any(isinstance(module, _DropoutNd) and module.p > 0 for module in task.model.modules())
+        groups = torch.arange(len(clients)) if alone else sizes
+        for group in sorted(set(groups.tolist())):
+            rows = (groups == group).nonzero().squeeze(1)
+            size = int(sizes[rows[0]])
             updates[rows] = self._train(task, weights, live, clients[rows.numpy()], size, secret, round)
         return updates
 

@@ -1,6 +1,5 @@
 """Transports: the only contact with clients."""
 
-from collections.abc import Callable
 from typing import Protocol
 
 from hush.rng import SecretSeed
@@ -11,9 +10,7 @@ from hush.traffic import Traffic
 from hush.transports.local import Local
 from hush.transports.loopback import Loopback
 
-__all__ = ["Local", "Loopback", "Lost", "Transport"]
-
-Lost = Callable[[int, int], bool]
+__all__ = ["Local", "Loopback", "Transport"]
 
 
 class Transport(Protocol):

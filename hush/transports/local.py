@@ -46,9 +46,7 @@ class Local:
         size = scheme.specs(scheme.width(plan), plan.clip)[-1].size
         if len(cohort) < plan.floor:
             traffic.up(cohort, wire.pack_upload(torch.zeros(size), plan.round, order.digest))  # sent in vain
-            raise Aborted(
-                f"round {plan.round}: {len(cohort)} clients answered and the noise relies on {plan.floor:g}"
-            )
+            raise Aborted(f"round {plan.round}: {len(cohort)} clients answered and the noise relies on {plan.floor:g}")
         block = self.block or max(1, min(256, BLOCK // plan.weights.numel()))
 
         def uploads() -> Iterator[tuple[Tensor, Tensor]]:

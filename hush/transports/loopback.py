@@ -48,9 +48,7 @@ class Loopback:
             traffic.up(members, message)
             answers[int(client)] = message.data
         if len(answers) < plan.floor:
-            raise Aborted(
-                f"round {plan.round}: {len(answers)} clients answered and the noise relies on {plan.floor:g}"
-            )
+            raise Aborted(f"round {plan.round}: {len(answers)} clients answered and the noise relies on {plan.floor:g}")
 
         def uploads() -> Iterator[tuple[Tensor, Tensor]]:
             for client, data in answers.items():

@@ -4,9 +4,13 @@ import json
 import sys
 import tomllib
 
+import numpy as np
 import pytest
 
+from hush import config, job
 from hush.cli import main
+from hush.experiment import build
+from hush.privacy import Ledger
 
 QUICK = [
     "--data",
@@ -146,6 +150,34 @@ def own(tmp_path, network="network", scheme="fl-top-dp", more=""):
     return tmp_path / "own.toml"
 
 
+BROKEN = {
+    "syntax": (OWN + "\ndef (", "SyntaxError"),
+    "import": ("import no_such_module\n" + OWN, "no_such_module"),
+    "no rows": (OWN.replace("x[:150], y[:150]", "x[:0], y[:0]"), "rows"),
+    "NaN": (OWN.replace("y = (x", "x[3] = float('nan'); y = (x"), "NaN"),
+    "width": (OWN.replace("nn.Linear(shape.numel(), 8)", "nn.Linear(7, 8)"), "fit"),
+    "arguments": (OWN.replace("def network(shape, classes)", "def network(shape)"), "TypeError"),
+    "item": (
+        OWN.replace("nn.ReLU()", "Item()")
+        + "\nclass Item(nn.Module):\n    def forward(self, x):\n        return x * x.sum().item()\n",
+        "fit",
+    ),
+    "targets": (OWN.replace(".long()", ".float()"), "fit"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_own_code_that_fails_is_one_sentence(hush, tmp_path, case):
+    toml = own(tmp_path)
+    code, part = BROKEN[case]
+    (tmp_path / "own.py").write_text(code)
+    status, _, err = hush("run", toml, "--out", "r")
+    assert status == 2
+    assert part in err
+    assert err.splitlines()[-1].startswith("hush: ")
+    assert not (tmp_path / "r").exists()
+
+
 def test_own_data_and_network_from_a_file(hush, tmp_path):
     status, out, _ = hush("run", own(tmp_path), "--out", "r", "--json")
     assert status == 0
@@ -196,7 +228,20 @@ MISTAKES = {
     "no scheme": (["run"], "hush schemes"),
     "paper's clip elsewhere": ([*PRIVATE, "--clip", "paper"], "adaptive"),
     "a folder that is no run": ([*PRIVATE, "--out", "."], "another --out"),
-    "loss of nowhere": (["run", "x.toml"], "x.toml"),
+    "resume of nothing": (["run", "--resume", "--out", "typo"], "holds no run"),
+    "resume of nowhere": (["run", "fl-top", *QUICK, "--resume"], "--out"),
+    "clip without dp": (["run", "fl-std", *QUICK, "--clip", "1"], "fl-std-dp"),
+    "column without its partition": ([*PRIVATE, "--column", "site"], "partition='column'"),
+    "alpha without its partition": ([*PRIVATE, "--alpha", "1"], "partition='dirichlet'"),
+    "vote on a random set": (["run", "fl-bas-3-dp", *QUICK, "--noise", "1", "--select", "vote"], "no Top-K"),
+    "floor above the cohort": ([*PRIVATE, "--sampling", "fixed", "--floor", "11"], "floor=11"),
+    "floor too near": (
+        ["run", "fl-top-dp", *QUICK, "--epsilon", "3", "--delta", "1e-5", "--floor", "9"],
+        "floor=9",
+    ),
+    "noise of nothing": (["run", "fl-top-dp", *QUICK, "--noise", "1e-200"], "noise"),
+    "a huge seed": ([*PRIVATE, "--seed", "18446744073709551616"], "seed"),
+    "a place in a file": ([*PRIVATE, "--out", "something/r"], "another --out"),
 }
 
 
@@ -229,14 +274,40 @@ def test_another_run_s_directory_is_refused(hush, tmp_path):
     assert (tmp_path / "r" / "rounds.jsonl").read_bytes() == before
 
 
-def test_a_changed_model_is_refused_on_resume(hush, tmp_path):
+@pytest.mark.parametrize("finished", [0, 1])
+def test_a_changed_model_is_refused_on_resume(hush, tmp_path, finished):
+    """Even before the first checkpoint: the ledger knows what it was begun with."""
     toml = own(tmp_path)
-    hush("run", toml, "--out", "r")
-    (tmp_path / "own.py").write_text(
-        OWN.replace("nn.Linear(8, classes)", "nn.Linear(8, classes, bias=False)")
-    )
+    built = build(config.read(toml))
+    job.open_directory(tmp_path / "r", built.config, resume=False)
+    going = job.execute(built, tmp_path / "r")
+    next(going)
+    going.close()
+    if not finished:
+        (tmp_path / "r" / "checkpoint" / "state.safetensors").unlink()
+        (tmp_path / "r" / "rounds.jsonl").unlink()
+    (tmp_path / "own.py").write_text(OWN.replace("x[:, 0] > 0", "x[:, 1] > 0"))
     status, _, err = hush("run", toml, "--out", "r", "--resume")
     assert (status, "changed since the run began" in err) == (2, True)
+
+
+def test_the_card_and_the_page_catch_up_after_a_kill_in_the_last_round(hush, tmp_path):
+    hush(*PRIVATE, "--out", "r")
+    ledger = Ledger.load(tmp_path / "r" / "privacy.json")
+    ledger.write_card({**ledger.card, "rounds": 1, "adversaries": []})
+    (tmp_path / "r" / "report.html").unlink()
+    hush("run", "--resume", "--out", "r")
+    card = Ledger.load(tmp_path / "r" / "privacy.json").card
+    assert (card["rounds"], len(card["adversaries"])) == (2, 3)
+    assert (tmp_path / "r" / "report.html").exists()
+
+
+def test_a_public_file_is_found_again_on_resume(hush, tmp_path):
+    x, y = np.random.default_rng(0).random((60, 5)), np.arange(60) % 3
+    np.savez(tmp_path / "own.npz", x_train=x, y_train=y, x_test=x[:9], y_test=y[:9])
+    words = ["fl-top-dp", "--data", "own.npz", "--public", "own.npz", "--noise", "1", "--ratio", ".1", "--rounds", "1"]
+    assert hush("run", *words, "--out", "r")[0] == 0
+    assert hush("run", "--resume", "--out", "r")[0] == 0
 
 
 @pytest.mark.parametrize("name", ["checkpoint/state.safetensors", "privacy.json", "rounds.jsonl"])

@@ -73,9 +73,7 @@ def test_norm_of_long_rows(size: int, scale: float) -> None:
     norms, before = sent.double().norm(dim=1), x.double().norm(dim=1)
     assert (norms <= l2).all()
     torch.testing.assert_close(norms, before.clamp(max=0.3), rtol=1e-6, atol=0)
-    torch.testing.assert_close(
-        sent.double() / norms[:, None], x.double() / before[:, None], rtol=1e-5, atol=1e-9
-    )
+    torch.testing.assert_close(sent.double() / norms[:, None], x.double() / before[:, None], rtol=1e-5, atol=1e-9)
 
 
 def test_an_upload_of_nan_says_nothing(private: Entry, task: Task, knobs: Knobs) -> None:
@@ -102,9 +100,7 @@ def test_linear_stages_commute_with_sums(open_entry: Entry, seed: int, count: in
         encoded = stage.encode(encoded, ctx)
     sizes = torch.arange(1, count + 1).double()
     total = Total(encoded.double().sum(0), count, float(sizes.sum()))
-    decoded = scheme.server(
-        contexts[0].plan if contexts else Plan(1, x[0], None, count, count), total, SecretSeed(0)
-    )
+    decoded = scheme.server(contexts[0].plan if contexts else Plan(1, x[0], None, count, count), total, SecretSeed(0))
     weights = count * sizes / sizes.sum() if open_entry.name == "fl-std" else torch.ones(count).double()
     expected = (weights[:, None] * x.double()).sum(0)
     torch.testing.assert_close(decoded.body, expected, rtol=1e-5, atol=1e-5)

@@ -88,9 +88,7 @@ def test_vote_has_its_own_event(task: Task, knobs: Knobs) -> None:
 
 def test_vote_costs_what_it_says(task: Task, knobs: Knobs) -> None:
     """The run with a vote has spent what the same rounds and one release more would."""
-    spent = {
-        vote: run(ENTRIES["fl-top-dp"].scheme(replace(knobs, vote=vote)), task, 2)[-1] for vote in (None, 0.5)
-    }
+    spent = {vote: run(ENTRIES["fl-top-dp"].scheme(replace(knobs, vote=vote)), task, 2)[-1] for vote in (None, 0.5)}
     assert spent[0.5].epsilon["model"] > spent[None].epsilon["model"]
 
 

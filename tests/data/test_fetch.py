@@ -62,9 +62,7 @@ def test_a_path_is_read_and_kept(
     assert again.folder == got.folder
 
 
-def test_a_path_that_lacks_a_file_is_refused_although_the_cache_has_it(
-    tiny: Known, put: Put, tmp_path: Path
-) -> None:
+def test_a_path_that_lacks_a_file_is_refused_although_the_cache_has_it(tiny: Known, put: Put, tmp_path: Path) -> None:
     put(store.cache() / "tiny")
     (put(tmp_path / "mine") / "labels").unlink()
     with pytest.raises(Mistake, match="does not hold the files: name the folder"):
@@ -225,9 +223,7 @@ def test_hush_data_that_is_no_folder(tiny: Known, monkeypatch: pytest.MonkeyPatc
         obtain(tiny)
 
 
-def test_ready_looks_where_fetch_looks(
-    tiny: Known, put: Put, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ready_looks_where_fetch_looks(tiny: Known, put: Put, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not ready(tiny)
     put(tmp_path / "mine", packed=True)
     assert ready(dataclasses.replace(tiny, system=tmp_path / "mine"))

@@ -102,9 +102,7 @@ def test_proportions_have_the_moments_of_the_dirichlet(alpha: float) -> None:
     p = torch.stack([_proportions(alpha, n, generator) for _ in range(draws)])
     variance = (1 / n) * (1 - 1 / n) / (n * alpha + 1)
     assert torch.allclose(p.sum(1), torch.ones(draws, dtype=torch.float64))
-    assert torch.allclose(
-        p.mean(0), torch.full((n,), 1 / n, dtype=torch.float64), atol=5 * math.sqrt(variance / draws)
-    )
+    assert torch.allclose(p.mean(0), torch.full((n,), 1 / n, dtype=torch.float64), atol=5 * math.sqrt(variance / draws))
     assert p.var(0).mean() == pytest.approx(variance, rel=0.08)
 
 

@@ -35,8 +35,7 @@ def test_digits_keep_each_image_with_its_label() -> None:
 
     bundle = load_digits()
     label = {
-        (image / 16).astype(np.float32).tobytes(): t
-        for image, t in zip(bundle.images, bundle.target, strict=True)
+        (image / 16).astype(np.float32).tobytes(): t for image, t in zip(bundle.images, bundle.target, strict=True)
     }
     data = load("digits")
     assert [label[x.numpy().tobytes()] for x in data.test.inputs] == data.test.targets.tolist()
@@ -70,9 +69,7 @@ def test_idx_sets_are_images_between_0_and_1(tmp_path: Path, monkeypatch: pytest
     ("name", "nearest"), [("fashon-mnist", "fashion-mnist"), ("MNIST", "mnist"), ("digit", "digits")]
 )
 def test_an_unknown_name_gets_the_nearest(name: str, nearest: str) -> None:
-    with pytest.raises(
-        Mistake, match=rf"'{name}' is not known \(the nearest is {nearest}\).*fashion-mnist, mnist"
-    ):
+    with pytest.raises(Mistake, match=rf"'{name}' is not known \(the nearest is {nearest}\).*fashion-mnist, mnist"):
         load(name)
 
 
@@ -84,9 +81,7 @@ def test_a_name_like_no_other() -> None:
 def test_a_public_batch_falls_back_to_digits_and_says_so() -> None:
     batch, note = public_batch("mnist", 10, 5, (1, 28, 28), say=lambda line: None)
     assert batch.inputs.shape == (10, 1, 28, 28)
-    assert (
-        note == "10 rows of digits resized to 28x28; mnist could not be had, so the bundled digits stand in"
-    )
+    assert note == "10 rows of digits resized to 28x28; mnist could not be had, so the bundled digits stand in"
     assert 0 <= float(batch.inputs.min()) < float(batch.inputs.max()) <= 1
     assert not torch.equal(batch.inputs, public_batch("digits", 10, 6, (1, 28, 28))[0].inputs)
 
@@ -113,9 +108,7 @@ def test_a_public_batch_that_cannot_be(size: int, shape: tuple[int, ...], words:
         public_batch("digits", size, 0, shape)
 
 
-def test_a_file_damaged_by_the_user_is_no_reason_to_fall_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_damaged_by_the_user_is_no_reason_to_fall_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for file in MNIST.files:
         (tmp_path / file.name).write_bytes(b"not what it should be")
     monkeypatch.setenv("HUSH_DATA", str(tmp_path))

@@ -15,10 +15,7 @@ def test_a_pair_of_arrays_becomes_float_inputs_and_whole_targets() -> None:
 
 
 def test_float_targets_stay_numbers() -> None:
-    assert (
-        samples((torch.zeros(2, 3), torch.tensor([0.5, 1.5], dtype=torch.float64))).targets.dtype
-        == torch.float32
-    )
+    assert samples((torch.zeros(2, 3), torch.tensor([0.5, 1.5], dtype=torch.float64))).targets.dtype == torch.float32
 
 
 def test_a_dataset_equals_its_tensors() -> None:

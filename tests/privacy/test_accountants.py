@@ -89,17 +89,13 @@ def test_pld_of_two_rounds_against_brute_force():
 
 
 def test_pld_counts_every_release():
-    one = privacy_loss_distribution.from_gaussian_mechanism(
-        1.3, sampling_prob=0.05, value_discretization_interval=1e-3
-    )
+    one = privacy_loss_distribution.from_gaussian_mechanism(1.3, sampling_prob=0.05, value_discretization_interval=1e-3)
     whole = one
     for _ in range(11):
         whole = whole.compose(one)
     expected = whole.get_epsilon_for_delta(DELTA)
     assert epsilon([Release(1.3, 0.05, 12)], DELTA) == pytest.approx(expected, abs=2e-3)
-    assert epsilon([Release(1.3, 0.05, 5), Release(1.3, 0.05, 7)], DELTA) == epsilon(
-        [Release(1.3, 0.05, 12)], DELTA
-    )
+    assert epsilon([Release(1.3, 0.05, 5), Release(1.3, 0.05, 7)], DELTA) == epsilon([Release(1.3, 0.05, 12)], DELTA)
 
 
 @pytest.mark.parametrize("accountant", ACCOUNTANTS)

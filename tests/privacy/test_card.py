@@ -57,15 +57,11 @@ def test_the_json_names_level_delta_and_rounds_per_adversary():
     assert found["level"] == "client"
     assert found["relation"] == "replace one client by another"
     assert [row["name"] for row in found["adversaries"]] == ["model", "server", "upload"]
-    assert all(
-        (row["delta"], row["accountant"], row["rounds"]) == (1e-5, "pld", 200) for row in found["adversaries"]
-    )
+    assert all((row["delta"], row["accountant"], row["rounds"]) == (1e-5, "pld", 200) for row in found["adversaries"])
 
 
 def test_secure_aggregation_is_an_assumption_in_place_of_the_upload_row():
-    found = card(
-        replace(FACTS, epsilon={"model": 0.68, "server": 5.0, "server_median": 2.0}, sampling="poisson")
-    )
+    found = card(replace(FACTS, epsilon={"model": 0.68, "server": 5.0, "server_median": 2.0}, sampling="poisson"))
     page = render(found)
     assert "secure aggregation shows it the sum alone" in page
     assert "upload  " not in page

@@ -25,9 +25,7 @@ def test_fixed_cohorts_of_the_paper():
 
 def test_the_proven_pair_agrees_in_one_round_and_for_poisson():
     for rounds, sampling in ((1, "fixed"), (200, "poisson")):
-        taken, proven = (
-            epsilon([repeated(1.54, 1 / 60, rounds, sampling, proven=p)], 1e-5) for p in (False, True)
-        )
+        taken, proven = (epsilon([repeated(1.54, 1 / 60, rounds, sampling, proven=p)], 1e-5) for p in (False, True))
         assert proven == pytest.approx(taken, abs=1e-6)
 
 

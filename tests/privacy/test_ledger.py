@@ -54,8 +54,9 @@ def test_a_replay_that_differs_is_refused():
 
 
 def test_an_event_that_cannot_be_written_is_not_counted_as_written(tmp_path):
-    ledger = Ledger(tmp_path / "absent" / "privacy.json")
-    with pytest.raises(OSError, match="absent"):
+    (tmp_path / "occupied").touch()
+    ledger = Ledger(tmp_path / "occupied" / "privacy.json")
+    with pytest.raises(OSError, match="occupied"):
         ledger.record(EVENT)
     assert ledger.events == ()
 

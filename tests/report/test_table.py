@@ -42,9 +42,7 @@ def test_comparison_fits_eighty_columns_and_hides_nothing(make):
     text = shown(table.comparison(several))
     assert "…" not in text
     assert max(map(len, text.splitlines())) <= 80
-    first, second = (
-        line for line in text.splitlines() if line.split()[:1] in (["flagship"], ["fl-std-again"])
-    )
+    first, second = (line for line in text.splitlines() if line.split()[:1] in (["flagship"], ["fl-std-again"]))
     assert first.split() == ["flagship", "0.700", "0.700", "112.0", "222.0", "2.50", "2.67", "31.00"]
     assert second.split() == ["fl-std-again", "0.503", "0.503", "1.68", "3.33", "none", "none", "none"]
     assert "delta 1e-5" in words(text)
