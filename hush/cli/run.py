@@ -1,6 +1,7 @@
 """hush run: train a scheme, and leave a directory that tells all about it."""
 
 import json as json_module
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +12,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from hush import config
 from hush.config import Config
 from hush.errors import Mistake
+
+QUIET = 10.0  # seconds between two lines of progress where there is no terminal
 
 
 def run(
@@ -87,11 +90,15 @@ def run(
     job.open_directory(place, built.config, resume)
     for note in built.notes:
         notes.print(note, style="dim", highlight=False, markup=False)
+    total, told = built.config.run.rounds, time.monotonic()
     with _progress(notes) as progress:
-        bar = progress.add_task(wanted.scheme.name, total=built.config.run.rounds, facts="")
+        bar = progress.add_task(wanted.scheme.name, total=total, facts="")
         for row in job.execute(built, place):
             progress.update(bar, completed=row["round"], facts=_facts(row))
-        progress.update(bar, completed=built.config.run.rounds)
+            if not notes.is_terminal and time.monotonic() - told > QUIET:  # a log has no bar: a line now and then
+                notes.print(f"round {row['round']} of {total}  {_facts(row)}", highlight=False)
+                told = time.monotonic()
+        progress.update(bar, completed=total)
     finished = runs.read(place)
     if json:
         print(json_module.dumps({**finished.last, "path": str(place)}))
