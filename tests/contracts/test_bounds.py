@@ -58,7 +58,7 @@ def before_noise(scheme: Scheme, x: Tensor) -> tuple[Tensor, float]:
 @example(row=[2.9e38] + [0.0] * 5, bound=1e-6, adaptive=True)
 def test_norm_before_noise(private: Entry, row: list[float], bound: float, adaptive: bool) -> None:
     clip = AdaptiveClip(bound) if adaptive else Clip(bound)
-    scheme = private.scheme(Knobs(sampling=Fixed(1), clip=clip))
+    scheme = private.scheme(Knobs(sampling=Fixed(1), clip=clip, noise=1.0))
     sent, l2 = before_noise(scheme, torch.tensor([row], dtype=torch.float32))
     assert sent.isfinite().all()
     assert float(sent.double().norm()) <= l2
@@ -69,7 +69,7 @@ def test_norm_before_noise(private: Entry, row: list[float], bound: float, adapt
 def test_norm_of_long_rows(size: int, scale: float) -> None:
     """Rounding does not add up to more than the bound, and a clipped row keeps its direction and length."""
     x = torch.randn(3, size, generator=torch.Generator().manual_seed(size)) * scale
-    sent, l2 = before_noise(ENTRIES["fl-std-dp"].scheme(Knobs(sampling=Fixed(1), clip=Clip(0.3))), x)
+    sent, l2 = before_noise(ENTRIES["fl-std-dp"].scheme(Knobs(sampling=Fixed(1), clip=Clip(0.3), noise=1.0)), x)
     norms, before = sent.double().norm(dim=1), x.double().norm(dim=1)
     assert (norms <= l2).all()
     torch.testing.assert_close(norms, before.clamp(max=0.3), rtol=1e-6, atol=0)
@@ -109,7 +109,7 @@ def test_linear_stages_commute_with_sums(open_entry: Entry, seed: int, count: in
 def test_rows_within_the_bound_come_back(private: Entry) -> None:
     """Clip leaves short rows as they are: without noise, decode(sum(encode)) is the sum."""
     for clip in (Clip(10.0), AdaptiveClip(10.0)):
-        scheme = replace(private.scheme(Knobs(sampling=Fixed(4), clip=clip)), coordinates=All())
+        scheme = replace(private.scheme(Knobs(sampling=Fixed(4), clip=clip, noise=1.0)), coordinates=All())
         x = torch.randn(4, 50, generator=torch.Generator().manual_seed(0))
         sent, _ = before_noise(scheme, x)
         contexts = context(scheme, 50, 4)
