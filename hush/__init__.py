@@ -1,19 +1,20 @@
 """hush: federated learning that says little and reveals less."""
 
 from hush.catalogue import scheme
-from hush.coordinates import All, RandomK, TopK, Vote
+from hush.coordinates import All, Only, RandomK, TopK, Vote
 from hush.data import Samples, Split, load, partition, samples
 from hush.errors import Aborted, Mistake
 from hush.metrics import evaluate
 from hush.privacy import Ledger
 from hush.rng import PublicSeed, SecretSeed
-from hush.rounds import Report, State, rounds
+from hush.rounds import Report, rounds
 from hush.sampling import Fixed, Poisson
 from hush.scheme import Scheme
 from hush.stages import AdaptiveClip, Clip, Noise, Weigh
+from hush.state import State
 from hush.steps import Average
 from hush.task import Task
-from hush.trainers import Sgd
+from hush.trainers import Engine, Sgd
 from hush.transports import Local, Loopback
 
 __version__ = "0.1.0"
@@ -23,12 +24,14 @@ __all__ = [
     "All",
     "Average",
     "Clip",
+    "Engine",
     "Fixed",
     "Ledger",
     "Local",
     "Loopback",
     "Mistake",
     "Noise",
+    "Only",
     "Poisson",
     "PublicSeed",
     "RandomK",

@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from hush.coordinates import Coordinates, RandomK, TopK, Vote
+from hush.coordinates import Coordinates, Only, RandomK, TopK, Vote
 from hush.errors import Mistake
 from hush.sampling import Fixed, Poisson, Sampling
 from hush.scheme import Scheme
@@ -82,6 +82,11 @@ def fl_bas_4(k: Knobs) -> Scheme:
     return Scheme(k.sgd(free=True), k.cohorts(), RandomK(k.ratio, fresh=False))
 
 
+def fl_head(k: Knobs) -> Scheme:
+    """The last layer alone trains and travels both ways; nothing is protected."""
+    return Scheme(k.sgd(), k.cohorts(), Only())
+
+
 @dataclass(frozen=True)
 class Entry:
     """A scheme of the catalogue: its name, where it comes from, and the function that builds it."""
@@ -113,19 +118,20 @@ class Entry:
 
 
 def _pair(name: str, build: Callable[[Knobs], Scheme], where: str, where_private: str) -> list[Entry]:
-    return [Entry(name, f"{U}, {where}", build), Entry(f"{name}-dp", f"{U}, {where_private}", build, True)]
+    return [Entry(name, where, build), Entry(f"{name}-dp", where_private, build, True)]
 
 
 ENTRIES: dict[str, Entry] = {
     entry.name: entry
     for pair in (
-        _pair("fl-std", fl_std, "supplement Alg. 1-2", "supplement Alg. 3"),
-        _pair("fl-top", fl_top, "Alg. 1-2, Table 1", "Alg. 2-3, Table 1"),
-        _pair("fl-top-bis", fl_top_bis, "supplement D", "supplement D, Table 6"),
-        _pair("fl-basic", fl_basic, "section 4, Table 1", "section 4, Table 1"),
-        _pair("fl-bas-2", fl_bas_2, "supplement D", "supplement D, Table 6"),
-        _pair("fl-bas-3", fl_bas_3, "supplement D", "supplement D, Table 6"),
-        _pair("fl-bas-4", fl_bas_4, "supplement D", "supplement D, Table 6"),
+        _pair("fl-std", fl_std, f"{U}, supplement Alg. 1-2", f"{U}, supplement Alg. 3"),
+        _pair("fl-top", fl_top, f"{U}, Alg. 1-2, Table 1", f"{U}, Alg. 2-3, Table 1"),
+        _pair("fl-top-bis", fl_top_bis, f"{U}, supplement D", f"{U}, supplement D, Table 6"),
+        _pair("fl-basic", fl_basic, f"{U}, section 4, Table 1", f"{U}, section 4, Table 1"),
+        _pair("fl-bas-2", fl_bas_2, f"{U}, supplement D", f"{U}, supplement D, Table 6"),
+        _pair("fl-bas-3", fl_bas_3, f"{U}, supplement D", f"{U}, supplement D, Table 6"),
+        _pair("fl-bas-4", fl_bas_4, f"{U}, supplement D", f"{U}, supplement D, Table 6"),
+        _pair("fl-head", fl_head, "hush", "hush"),
     )
     for entry in pair
 }

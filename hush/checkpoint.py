@@ -12,7 +12,7 @@ from safetensors.torch import save
 from hush import files
 from hush.errors import Mistake
 from hush.privacy import Participation
-from hush.rounds import State
+from hush.state import Books, State
 from hush.traffic import Traffic
 
 Facts = dict[str, Any]
@@ -42,20 +42,13 @@ def load_state(path: Path) -> tuple[State, Facts]:
     head = json.loads(meta["head"])
     counts = tensors["traffic"].numpy()
     joined = {name.removeprefix("joined "): t.numpy() for name, t in tensors.items() if name.startswith("joined ")}
-    state = State(
-        head["round"],
-        tensors["weights"],
-        tensors.get("live"),
-        head["clip"],
-        Traffic(counts.shape[1], counts),
-        Participation.of(joined),
-    )
-    return state, head["facts"]
+    books = Books(head["round"], Traffic(counts.shape[1], counts), Participation.of(joined))
+    return State(head["round"], tensors["weights"], tensors.get("live"), head["clip"], books), head["facts"]
 
 
 def _digest(tensors: dict[str, torch.Tensor], head: str) -> str:
     digest = hashlib.sha256(head.encode())
     for name in sorted(tensors):
         digest.update(name.encode())
-        digest.update(tensors[name].contiguous().numpy().tobytes())
+        digest.update(tensors[name].contiguous().numpy().data)  # no copy: they may be as long as the population
     return digest.hexdigest()

@@ -76,6 +76,9 @@ class Run(_Table):
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     eval_every: Count = 1
     block: Count | None = None
+    workers: Count | None = None
+    engine: Literal["lockstep", "vmap"] | None = None
+    device: str = "cpu"
 
 
 class Config(_Table):
@@ -124,7 +127,7 @@ def changed(old: Config, new: Config) -> str | None:
     before, after = old.model_dump(), new.model_dump()
     for table, keys in before.items():
         for key, value in keys.items():
-            if after[table][key] != value:
+            if after[table][key] != value and key != "workers":  # the numbers do not depend on how many there are
                 return f"[{table}] {key} was {value} and is now {after[table][key]}"
     return None
 

@@ -1,5 +1,6 @@
 """Which weights train and travel."""
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
@@ -12,9 +13,9 @@ from hush.rng import PublicSeed, SecretSeed
 from hush.spec import Members
 from hush.stages import Clip, Noise, Stage
 from hush.task import Task
-from hush.trainers import Trainer
-from hush.trainers.gradients import gradients
-from hush.weights import flatten
+from hush.trainers import Engine, Trainer
+from hush.trainers.vmapped import gradients
+from hush.weights import Layout, flatten
 
 
 class Coordinates(Protocol):
@@ -33,15 +34,15 @@ class Coordinates(Protocol):
         """Refuse, before any training, a task that this rule cannot work on."""
         ...
 
-    def count(self, size: int) -> int:
-        """How many of `size` coordinates are live."""
+    def count(self, layout: Layout) -> int:
+        """How many coordinates are live."""
         ...
 
     def draw(self, task: Task, seed: PublicSeed, round: int, votes: Tensor | None) -> Tensor | None:
         """The sorted live coordinates; None is all of them."""
         ...
 
-    def election(self, size: int) -> tuple[Trainer, tuple[Stage, ...]] | None:
+    def election(self, layout: Layout) -> tuple[Trainer, tuple[Stage, ...]] | None:
         """The round before the first in which the clients vote on the set, if there is one."""
         ...
 
@@ -56,15 +57,15 @@ class All:
     def check(self, task: Task) -> None:
         """Any task will do."""
 
-    def count(self, size: int) -> int:
+    def count(self, layout: Layout) -> int:
         """All of them."""
-        return size
+        return layout.parameters
 
     def draw(self, task: Task, seed: PublicSeed, round: int, votes: Tensor | None) -> Tensor | None:
         """None: all."""
         return None
 
-    def election(self, size: int) -> None:
+    def election(self, layout: Layout) -> None:
         """No vote."""
 
 
@@ -86,20 +87,20 @@ class RandomK:
 
     def check(self, task: Task) -> None:
         """At least one coordinate."""
-        self.count(task.layout.parameters)
+        self.count(task.layout)
 
-    def count(self, size: int) -> int:
-        """K = floor(ratio * size)."""
-        return _count(self.ratio, size)
+    def count(self, layout: Layout) -> int:
+        """K = floor(ratio * n)."""
+        return _count(self.ratio, layout.parameters)
 
     def draw(self, task: Task, seed: PublicSeed, round: int, votes: Tensor | None) -> Tensor:
         """The round's set, or the one set."""
         size = task.layout.parameters
         rng = seed.generator("coordinates", round if self.fresh else 0)
-        chosen = rng.choice(size, self.count(size), replace=False, shuffle=False)
+        chosen = rng.choice(size, self.count(task.layout), replace=False, shuffle=False)
         return torch.from_numpy(chosen).sort().values
 
-    def election(self, size: int) -> None:
+    def election(self, layout: Layout) -> None:
         """No vote."""
 
 
@@ -121,13 +122,13 @@ class TopK:
 
     def check(self, task: Task) -> None:
         """At least one coordinate, and a public batch."""
-        self.count(task.layout.parameters)
+        self.count(task.layout)
         if task.public is None:
             raise Mistake("TopK needs a public batch to choose its coordinates: name one, or let clients vote")
 
-    def count(self, size: int) -> int:
-        """K = floor(ratio * size)."""
-        return _count(self.ratio, size)
+    def count(self, layout: Layout) -> int:
+        """K = floor(ratio * n)."""
+        return _count(self.ratio, layout.parameters)
 
     def draw(self, task: Task, seed: PublicSeed, round: int, votes: Tensor | None) -> Tensor:
         """The same set for every client and round."""
@@ -142,10 +143,48 @@ class TopK:
             self.rate,
             self.steps,
         )
-        return largest(scores, self.count(task.layout.parameters))[0]
+        return largest(scores, self.count(task.layout))[0]
 
-    def election(self, size: int) -> None:
+    def election(self, layout: Layout) -> None:
         """No vote."""
+
+
+@dataclass(frozen=True)
+class Only:
+    """The weights of the named layers; of the last one that has any, without names.
+
+    A name is a parameter's or that of a part of the model: "9" means "9.weight" and "9.bias". What stands in
+    front of them is frozen, so a simulation runs it once per sample.
+    """
+
+    layers: tuple[str, ...] = ()
+    fixed: ClassVar[bool] = True
+    derivable: ClassVar[bool] = True
+
+    def check(self, task: Task) -> None:
+        """Every name is one of the model's."""
+        names = task.layout.names
+        for layer in self.layers:
+            if not any(_within(name, layer) for name in names):
+                raise Mistake(f"layer {layer!r} has no weights that train: choose from {', '.join(names)}")
+
+    def count(self, layout: Layout) -> int:
+        """The weights of these layers."""
+        return sum(high - low for low, high in self._spans(layout))
+
+    def draw(self, task: Task, seed: PublicSeed, round: int, votes: Tensor | None) -> Tensor:
+        """The same set for every client and round."""
+        self.check(task)
+        return torch.cat([torch.arange(low, high) for low, high in self._spans(task.layout)])
+
+    def election(self, layout: Layout) -> None:
+        """No vote."""
+
+    def _spans(self, layout: Layout) -> list[tuple[int, int]]:
+        sizes = {n: s.numel() for n, s in zip(layout.names, layout.shapes, strict=True) if n not in layout.buffers}
+        layers = self.layers or (list(sizes)[-1].rpartition(".")[0],)
+        ends = dict(zip(sizes, itertools.accumulate(sizes.values()), strict=True))
+        return [(ends[n] - sizes[n], ends[n]) for n in sizes if any(_within(n, layer) for layer in layers)]
 
 
 @dataclass(frozen=True)
@@ -172,22 +211,22 @@ class Vote:
 
     def check(self, task: Task) -> None:
         """At least one coordinate."""
-        self.count(task.layout.parameters)
+        self.count(task.layout)
 
-    def count(self, size: int) -> int:
-        """K = floor(ratio * size)."""
-        return _count(self.ratio, size)
+    def count(self, layout: Layout) -> int:
+        """K = floor(ratio * n)."""
+        return _count(self.ratio, layout.parameters)
 
     def draw(self, task: Task, seed: PublicSeed, round: int, votes: Tensor | None) -> Tensor:
         """The coordinates with the most votes."""
         if votes is None:
             raise Mistake("Vote draws its coordinates from a vote that was not held: the round of the vote aborted")
         size = task.layout.parameters
-        return largest(votes[:size].unsqueeze(0), self.count(size))[0]
+        return largest(votes[:size].unsqueeze(0), self.count(task.layout))[0]
 
-    def election(self, size: int) -> tuple[Trainer, tuple[Stage, ...]]:
+    def election(self, layout: Layout) -> tuple[Trainer, tuple[Stage, ...]]:
         """The ballot, its exact bound and its noise."""
-        count = self.count(size)
+        count = self.count(layout)
         return Ballot(count, self.rate, self.steps, self.batch), (Clip(math.sqrt(count)), Noise(self.noise))
 
 
@@ -208,6 +247,7 @@ class Ballot:
         clients: Members,
         secret: SecretSeed,
         round: int,
+        engine: Engine = Engine(),
     ) -> Tensor:
         """One 0/1 row per client."""
         votes = weights.new_zeros(len(clients), weights.numel())
@@ -222,7 +262,7 @@ class Ballot:
 
 def accumulate(task: Task, weights: Tensor, inputs: Tensor, targets: Tensor, rate: float, steps: int) -> Tensor:
     """The sum of |gradient| per coordinate over SGD iterations on one batch, one row per client."""
-    slope = gradients(task, weights, None)
+    slope = gradients(task.model, task.loss, weights, None)
     values = weights.expand(len(inputs), -1).clone()
     scores = torch.zeros_like(values)
     with torch.random.fork_rng(devices=[]):
@@ -238,6 +278,10 @@ def largest(scores: Tensor, count: int) -> Tensor:
     """The sorted coordinates of the `count` largest scores of each row; ties go to the smaller one."""
     order = torch.sort(scores, dim=1, descending=True, stable=True).indices
     return order[:, :count].sort(dim=1).values
+
+
+def _within(name: str, layer: str) -> bool:
+    return name == layer or layer == "" or name.startswith(f"{layer}.")
 
 
 def _check_ratio(ratio: float) -> None:

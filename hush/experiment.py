@@ -14,7 +14,7 @@ from hush import catalogue, models
 from hush.catalogue import Entry, Knobs
 from hush.clipping import public_bound
 from hush.config import Config
-from hush.coordinates import All, TopK
+from hush.coordinates import All, Only, TopK
 from hush.data import DataSet, Samples, Split, load, partition, public_batch, samples
 from hush.errors import Mistake
 from hush.privacy import noise_for
@@ -23,7 +23,9 @@ from hush.sampling import Fixed, Poisson, Sampling
 from hush.scheme import Scheme
 from hush.stages import AdaptiveClip, Clip
 from hush.task import Loss, Task
-from hush.trainers.gradients import gradients
+from hush.trainers import Engine
+from hush.trainers.cohort import choose
+from hush.trainers.vmapped import gradients
 from hush.weights import flatten
 
 
@@ -63,6 +65,7 @@ class Experiment:
     config: Config
     task: Task
     scheme: Scheme
+    engine: Engine
     notes: tuple[str, ...]
     files: tuple[Path, ...] = ()
 
@@ -89,6 +92,7 @@ def build(config: Config) -> Experiment:
     public, notes = _public(config, entry, knobs, data, habit)
     task = Task(model, _loss(config.model.loss), data.train, split, data.test, public)
     _try(task)
+    engine = Engine(config.run.engine or choose(task), config.run.device)
     noise = _noise(config, sampling, len(split))
     knobs = replace(knobs, noise=noise, vote=noise if config.scheme.select == "vote" else None)
     clip = _clip(config, entry, knobs, task, seed) if entry.private else None
@@ -105,7 +109,7 @@ def build(config: Config) -> Experiment:
         "model": {"name": name},
         "scheme": {
             "name": entry.name,
-            "ratio": None if isinstance(scheme.coordinates, All) else knobs.ratio,
+            "ratio": None if isinstance(scheme.coordinates, All | Only) else knobs.ratio,
             "clip": clip,
             "quantile": quantile,
             "noise": noise,
@@ -114,11 +118,12 @@ def build(config: Config) -> Experiment:
         },
         "train": {"rate": knobs.rate},
         "sampling": {"kind": sampling.kind, "cohort": round(sampling.cohort(len(split)))},
+        "run": {"engine": engine.kind},
     }
     tables = {table: getattr(config, table).model_copy(update=keys) for table, keys in settled.items()}
     names = (config.data.name, name, config.model.loss)
     own = tuple(Path(n.rpartition(":")[0]) for n in names if ".py:" in n)
-    return Experiment(config.model_copy(update=tables), task, scheme, notes, own)
+    return Experiment(config.model_copy(update=tables), task, scheme, engine, notes, own)
 
 
 def _check(config: Config, entry: Entry) -> None:
@@ -310,7 +315,9 @@ def _try(task: Task) -> None:
         if part is None:
             continue
         try:
-            gradients(task, weights, None)(weights[None], part.inputs[:2][None], part.targets[:2][None])
+            gradients(task.model, task.loss, weights, None)(
+                weights[None], part.inputs[:2][None], part.targets[:2][None]
+            )
         except Exception as error:
             raise Mistake(f"the model, the loss and the data do not fit: {_first_line(error)}") from error
 

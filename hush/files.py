@@ -1,5 +1,6 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and files that grow by whole lines."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -16,8 +17,29 @@ def write(path: Path, data: bytes) -> None:
         os.replace(draft, path)
     finally:
         draft.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY)  # the new name itself must survive a power cut as well
+    _sync(path.parent)
+
+
+def drafts(folder: Path) -> set[Path]:
+    """Files that `write` has not finished there, or never will."""
+    return set(folder.glob(".*.part"))
+
+
+def append(path: Path, data: bytes) -> None:
+    """Add data to the end of the file at path: on disk when this returns; cut short, at worst, by a kill before."""
+    new = not path.exists()
+    with path.open("ab", buffering=0) as file:
+        if file.write(data) != len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        os.fsync(file.fileno())
+    if new:
+        _sync(path.parent)
+
+
+def _sync(folder: Path) -> None:
+    """A new name itself must survive a power cut as well."""
+    opened = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(folder)
+        os.fsync(opened)
     finally:
-        os.close(folder)
+        os.close(opened)

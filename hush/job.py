@@ -6,8 +6,10 @@ import hashlib
 import json
 import math
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +23,15 @@ from hush.experiment import DELTA, Experiment
 from hush.metrics import evaluate
 from hush.privacy import Facts, Ledger, card, paper_epsilon, views
 from hush.report import page
-from hush.rounds import Report, State, rounds
+from hush.rounds import Report, rounds
+from hush.state import State
 from hush.transports import Local
 from hush.weights import load
 
 Row = dict[str, Any]
+CHECKPOINT = Path("checkpoint") / "state.safetensors"
+# Seconds between two checkpoints, and times what one took, at least: a killed run repeats the rest bit for bit.
+REST, SHARE = 2.0, 20
 
 
 class _Log:
@@ -42,13 +48,49 @@ class _Log:
         line = (json.dumps(row) + "\n").encode()
         with self.path.open("ab") as file:
             file.write(line)
-            file.flush()
-            os.fsync(file.fileno())  # before the checkpoint that vouches for it
         self.size += len(line)
         self.sha.update(line)
 
     def facts(self) -> dict[str, object]:
         return {"log": self.sha.hexdigest(), "log_bytes": self.size}
+
+    def flush(self) -> None:
+        """On disk, before the checkpoint that vouches for it."""
+        with self.path.open("rb") as file:
+            os.fsync(file.fileno())
+
+
+@dataclass
+class _Desk:
+    """What is too dear for every round: checkpoint, card and page. They take a twentieth of the time at most."""
+
+    experiment: Experiment
+    path: Path
+    ledger: Ledger
+    log: _Log
+    done: tuple[State, Row] | None = None  # the last round of the log and what vouches for it, not yet kept
+    due: float = -math.inf
+
+    def put(self, state: State, best: Row) -> None:
+        """A round is in the log; keep it, should that be due."""
+        self.done = state, {**best, **self.log.facts()}
+        if time.monotonic() >= self.due:
+            self.keep()
+
+    def keep(self) -> None:
+        """Write the last round's checkpoint, if it is not yet, and what a reader sees of it."""
+        if self.done is None or not self.done[0].current:  # a failed round has left nothing to go on from
+            return
+        began = time.monotonic()
+        self.log.flush()
+        checkpoint.save_state(self.path / CHECKPOINT, *self.done)
+        self.tell(self.done[0])
+        self.done, self.due = None, time.monotonic() + max(REST, SHARE * (time.monotonic() - began))
+
+    def tell(self, state: State) -> None:
+        """The card and the page."""
+        self.ledger.write_card(card(_facts(self.experiment, state, self.ledger)))
+        page.write(self.path)
 
 
 def open_directory(path: Path, resolved: Config, resume: bool) -> None:
@@ -64,7 +106,7 @@ def open_directory(path: Path, resolved: Config, resume: bool) -> None:
                     f"{path} holds a run with another configuration, {difference}: choose another --out, or delete it"
                 )
             return
-        if path.exists() and not stored.exists() and (not path.is_dir() or any(path.iterdir())):
+        if path.exists() and not stored.exists() and not (path.is_dir() and set(path.iterdir()) <= files.drafts(path)):
             raise Mistake(f"{path} exists and holds no run: choose another --out")
         files.write(stored, config.dump(resolved).encode())
     except OSError as error:
@@ -74,7 +116,9 @@ def open_directory(path: Path, resolved: Config, resume: bool) -> None:
 def _begun(path: Path) -> bool:
     """Whether anything was released or logged there; a run that failed before that may be begun anew."""
     log = path / "rounds.jsonl"
-    return (path / "privacy.json").exists() or (log.exists() and log.stat().st_size > 0)
+    return any((path / name).exists() for name in ("privacy.json", "privacy.jsonl")) or (
+        log.exists() and log.stat().st_size > 0
+    )
 
 
 @contextmanager
@@ -91,12 +135,14 @@ def _locked(path: Path) -> Iterator[None]:
 def execute(experiment: Experiment, path: Path) -> Iterator[Row]:
     """Train in the directory, from its checkpoint if it has one; yields each round's row once written."""
     with _locked(path):
+        for left in files.drafts(path) | files.drafts(path / CHECKPOINT.parent):
+            left.unlink(missing_ok=True)  # of a process that was killed while it wrote
         yield from _execute(experiment, path)
 
 
 def _execute(experiment: Experiment, path: Path) -> Iterator[Row]:
     wanted, task = experiment.config, experiment.task
-    saved, log, spent = path / "checkpoint" / "state.safetensors", path / "rounds.jsonl", path / "privacy.json"
+    saved, log, spent = path / CHECKPOINT, path / "rounds.jsonl", path / "privacy.json"
     best: dict[str, Any] = {"best_accuracy": None, "best_round": None}
     state, written = None, None
     if saved.exists():
@@ -110,29 +156,29 @@ def _execute(experiment: Experiment, path: Path) -> Iterator[Row]:
         if state is not None and state.round >= wanted.run.rounds and (path / "model.safetensors").exists():
             return  # a finished run needs neither
         raise Mistake(f"{path}: the data or the model changed since the run began: choose another --out")
-    for report in rounds(
-        experiment.scheme,
-        task,
-        rounds=wanted.run.rounds,
-        seed=wanted.run.seed,
-        delta=wanted.scheme.delta or DELTA,
-        accountant=wanted.scheme.accountant,
-        transport=Local(wanted.run.block),
-        ledger=ledger,
-        state=state,
-        replay=True,
-    ):
-        state = report.state
-        row = _row(report, experiment, best)
-        written.append(row)
-        checkpoint.save_state(saved, state, {**best, **written.facts()})
-        ledger.write_card(card(_facts(experiment, state, ledger)))
-        page.write(path)
-        yield row
+    desk = _Desk(experiment, path, ledger, written)
+    try:
+        for report in rounds(
+            experiment.scheme,
+            task,
+            rounds=wanted.run.rounds,
+            seed=wanted.run.seed,
+            delta=wanted.scheme.delta or DELTA,
+            accountant=wanted.scheme.accountant,
+            transport=Local(wanted.run.block, workers=wanted.run.workers, engine=experiment.engine),
+            ledger=ledger,
+            state=state,
+            replay=True,
+        ):
+            row = _row(report, experiment, best)
+            written.append(row)
+            state = report.state
+            desk.put(state, best)
+            yield row
+    finally:
+        desk.keep()
     assert state is not None
-    # Once more: a process killed in its last round may have left them a round behind.
-    ledger.write_card(card(_facts(experiment, state, ledger)))
-    page.write(path)
+    desk.tell(state)  # a process killed in its last round may have left them behind
     model = copy.deepcopy(task.model)
     load(model, state.weights)
     files.write(path / "model.safetensors", save({n: t.clone() for n, t in model.state_dict().items()}))
@@ -143,7 +189,8 @@ def _row(report: Report, experiment: Experiment, best: dict[str, Any]) -> Row:
     accuracy = loss = None
     if task.test is not None:
         due = report.round % run.eval_every == 0 or report.round == run.rounds
-        score = evaluate(task, report.state.weights, task.test if due else task.test.rows(torch.arange(1)))
+        rows = task.test if due else task.test.rows(torch.arange(1))
+        score = evaluate(task, report.state.weights, rows, workers=run.workers)
         if not math.isfinite(score.loss):
             raise Mistake(
                 f"round {report.round}: the model yields NaN or infinity on the test data; the run stops here"

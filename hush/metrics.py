@@ -1,14 +1,16 @@
 """How good a model is on data that the server holds."""
 
+import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.func import functional_call
 
 from hush.data.samples import Samples
 from hush.errors import Mistake
 from hush.task import Task
+from hush.weights import bound
+from hush.workers import spread
 
 
 @dataclass(frozen=True)
@@ -19,23 +21,22 @@ class Score:
     accuracy: float
 
 
-def evaluate(task: Task, weights: Tensor, samples: Samples | None = None, batch: int = 500) -> Score:
-    """The model with these weights on the task's test data, or on other data."""
+def evaluate(
+    task: Task, weights: Tensor, samples: Samples | None = None, batch: int = 500, workers: int | None = None
+) -> Score:
+    """The model with these weights on the task's test data, or on other data; batches are spread over workers."""
     samples = samples if samples is not None else task.test
     if samples is None:
         raise Mistake("the task has no test data: give Task(test=...) or pass samples to evaluate()")
-    tensors = task.layout.views(weights)
-    mode = task.model.training
-    task.model.eval()
-    loss, right = 0.0, 0
-    try:
+    model = bound(task.model, weights).eval()
+
+    def score(first: int) -> tuple[float, int]:
+        inputs, targets = samples.inputs[first : first + batch], samples.targets[first : first + batch]
         with torch.inference_mode():
-            for first in range(0, len(samples), batch):
-                targets = samples.targets[first : first + batch]
-                output = functional_call(task.model, tensors, (samples.inputs[first : first + batch],))
-                loss += float(task.loss(output, targets)) * len(targets)
-                answers = output.argmax(1) if output.shape[-1] > 1 and output.dim() > 1 else (output > 0).flatten()
-                right += int((answers == targets.flatten()).sum())
-    finally:
-        task.model.train(mode)
+            output = model(inputs)
+            answers = output.argmax(1) if output.shape[-1] > 1 and output.dim() > 1 else (output > 0).flatten()
+            return float(task.loss(output, targets)) * len(targets), int((answers == targets.flatten()).sum())
+
+    scores = list(spread(score, range(0, len(samples), batch), workers))
+    loss, right = math.fsum(part for part, _ in scores), sum(part for _, part in scores)
     return Score(loss / len(samples), right / len(samples))

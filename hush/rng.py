@@ -1,25 +1,32 @@
 """Public and secret randomness, as two types that cannot be confused.
 
 Every draw is named by labels (what for, which round, which client), so that no stream is ever used
-twice and a resumed run needs no generator state. A stream is keyed by 128 bits of
-SHA-256(domain, seed, labels).
+twice and a resumed run needs no generator state. A stream is keyed by SHA-256(domain, seed, labels):
+128 bits of it for numpy's Philox generator, which makes choices; all 256 bits for the cipher that makes noise.
 """
 
 import hashlib
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from hush.normal import add_normals
+
 Label = str | int
 
 
-def _key(domain: str, seed: int, labels: tuple[Label, ...]) -> int:
+def _key(domain: str, seed: int, labels: tuple[Label, ...]) -> bytes:
     text = json.dumps(["hush-1", domain, seed, *labels])
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:16], "little")
+    return hashlib.sha256(text.encode()).digest()
+
+
+def _generator(key: bytes) -> np.random.Generator:
+    return np.random.Generator(np.random.Philox(key=int.from_bytes(key[:16], "little")))
 
 
 @dataclass(frozen=True)
@@ -30,7 +37,7 @@ class PublicSeed:
 
     def generator(self, *labels: Label) -> np.random.Generator:
         """The stream of these labels, the same for everybody who knows the seed."""
-        return np.random.Generator(np.random.Philox(key=_key("public", self.value, labels)))
+        return _generator(_key("public", self.value, labels))
 
 
 @dataclass(frozen=True)
@@ -60,26 +67,24 @@ class SecretSeed:
         return self.value is not None
 
     def generator(self, *labels: Label) -> np.random.Generator:
-        """A stream for choices (cohorts, local batches); never for deployed noise."""
-        key = int.from_bytes(os.urandom(16), "little") if self.value is None else self._key(labels)
-        return np.random.Generator(np.random.Philox(key=key))
+        """A stream for choices (cohorts, local batches); never for noise."""
+        return _generator(self._draw("secret", labels))
+
+    def add_normals(self, x: Tensor, scale: float, rows: Sequence[int], *labels: Label) -> Tensor:
+        """Add scale * N to x, in place, with independent standard normal numbers.
+
+        A row's numbers are named by the labels and its number in `rows` (a client's, say): they are the same
+        in whatever block the row stands. See hush.normal for what they are made of.
+        """
+        key = self._draw("normal", labels)
+        if self.repeatable:
+            return add_normals(x, scale, key, rows, torch.float32)
+        # The key is new for each call, and rows are told apart by their place, whatever their numbers.
+        return add_normals(x, scale, key, range(len(rows)), torch.float64)
 
     def normal(self, size: int, *labels: Label) -> Tensor:
         """`size` standard normal numbers in float32."""
-        if self.value is not None:
-            return torch.from_numpy(self.generator(*labels).standard_normal(size, dtype=np.float32))
-        return torch.from_numpy(_system_normal(size))
+        return self.add_normals(torch.zeros(1, size, dtype=torch.float32), 1.0, [0], *labels)[0]
 
-    def _key(self, labels: tuple[Label, ...]) -> int:
-        assert self.value is not None
-        return _key("secret", self.value, labels)
-
-
-def _system_normal(size: int) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
-    """Box and Muller's transform of the operating system's bits, in float64."""
-    half = (size + 1) // 2
-    bits = np.frombuffer(os.urandom(16 * half), dtype="<u8") >> np.uint64(11)
-    uniform = (bits.astype(np.float64) + 0.5) * 2.0**-53
-    radius = np.sqrt(-2.0 * np.log(uniform[:half]))
-    angle = 2.0 * np.pi * uniform[half:]
-    return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])[:size].astype(np.float32)
+    def _draw(self, domain: str, labels: tuple[Label, ...]) -> bytes:
+        return os.urandom(32) if self.value is None else _key(domain, self.value, labels)

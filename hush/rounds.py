@@ -2,62 +2,53 @@
 
 import copy
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
-from torch import Tensor, nn
+from torch import nn
 
 from hush import weights as flat
 from hush.coordinates import All
 from hush.errors import Aborted, Mistake
+from hush.privacy.accountants import check
+from hush.privacy.events import Event, Kind, kind, kinds
 from hush.privacy.ledger import Ledger
-from hush.privacy.views import Participation, views
+from hush.privacy.views import Spent
 from hush.rng import PublicSeed, SecretSeed
 from hush.scheme import Scheme
 from hush.spec import Members, Plan, Total
+from hush.state import State
 from hush.task import Task
-from hush.traffic import Bytes, Traffic
+from hush.traffic import Bytes
 from hush.transports import Local, Transport
 
 Accountant = Literal["moments", "rdp", "pld"]
-
-
-@dataclass
-class State:
-    """All that a round leaves to the next. Random streams need none of it: they are named, not kept."""
-
-    round: int
-    weights: Tensor
-    live: Tensor | None
-    clip: float | None
-    traffic: Traffic
-    participation: Participation
-
-    @classmethod
-    def first(cls, task: Task) -> "State":
-        """Before the first round: the model's own weights."""
-        return cls(0, flat.flatten(task.model), None, None, Traffic(task.clients), Participation(task.clients))
-
-    def copy(self) -> "State":
-        """A state of its own: later rounds do not change it."""
-        traffic = Traffic(self.traffic.clients, self.traffic.counts.copy())
-        return replace(self, traffic=traffic, participation=Participation.of(self.participation.state()))
+Charge = tuple[Event | None, Members]  # what a cohort pays for; None where there is no guarantee
 
 
 @dataclass(frozen=True)
 class Report:
-    """One finished round, and the state after it. `epsilon` is per adversary; no guarantee is "none"."""
+    """One finished round, and the state after it (see State on how long it holds)."""
 
     round: int
     cohort: int
     aborted: bool
     clip: float | None
     bytes: Bytes
-    epsilon: dict[str, float | str]
     seconds: float
     state: State
     task: Task
+    spent: Spent
+    delta: float
+    accountant: Accountant
+
+    @cached_property
+    def epsilon(self) -> dict[str, float | str]:
+        """Epsilon per adversary up to this round, "none" without a guarantee; computed when first read."""
+        return self.spent.epsilon(self.delta, self.accountant)
 
     @property
     def model(self) -> nn.Module:
@@ -91,33 +82,43 @@ def rounds(
     if rounds < 1:
         raise Mistake(f"rounds={rounds} must be at least 1")
     scheme.check(task)
+    check(delta, accountant)
     transport = Local() if transport is None else transport
     ledger = Ledger() if ledger is None else ledger
     secret = SecretSeed.simulated(seed) if secret is None else secret
     state = State.first(task) if state is None else state.copy()
-    paid = {event.round for event in ledger.events if event.label == "update"}
-    if scheme.private and not paid.issuperset(range(1, state.round + 1)):
+    events = ledger.events
+    paid = {event.round for event in events if event.label == "update"}
+    short = state.participation.charged > len(events) or not paid.issuperset(range(1, state.round + 1))
+    if scheme.private and short:
         raise Mistake(f"the ledger does not hold the {state.round} rounds of this state: give the run's own ledger")
+    if scheme.private and any(event.sampling != scheme.sampling.kind for event in events):
+        raise Mistake(f"sampling={scheme.sampling.kind} is not that of the ledger's events: give a ledger of its own")
     replay = replay and secret.repeatable
     if not replay:
-        state.participation.catch_up(ledger.events)
-    loop = _Loop(scheme, task, PublicSeed(seed), secret, transport, ledger, replay)
+        state.participation.catch_up(events)
+    # A ledger ahead of the state, after a kill, is told by the reports as its rounds are repeated.
+    counts = kinds(events[: state.participation.charged])
+    loop = _Loop(scheme, task, PublicSeed(seed), secret, transport, ledger, replay, counts)
     for number in range(state.round + 1, rounds + 1):
         began = time.perf_counter()
-        if number == 1:
-            loop.elect(state)
-        cohort, aborted = loop.round(state, number)
-        spent = views(ledger.events, state.participation, delta, accountant)
+        try:
+            state, cohort, aborted = loop.round(state, number)
+        except BaseException:
+            state.books.traffic.discard()  # the state stays as it was, and may be resumed from
+            raise
         yield Report(
             round=number,
             cohort=cohort,
             aborted=aborted,
             clip=state.clip,
             bytes=state.traffic.summary(),
-            epsilon=spent,
             seconds=time.perf_counter() - began,
-            state=state.copy(),
+            state=state,
             task=task,
+            spent=Spent(tuple(counts.items()), state.participation.extremes()),
+            delta=delta,
+            accountant=accountant,
         )
 
 
@@ -130,53 +131,73 @@ class _Loop:
     transport: Transport
     ledger: Ledger
     replay: bool
+    counts: Counter[Kind]  # of the events that the books hold
 
-    def elect(self, state: State) -> None:
-        """The vote on the coordinates, for a scheme that has one, and the set where it is fixed."""
-        election = self.scheme.coordinates.election(self.task.layout.parameters)
-        votes = None
-        if election is not None:
-            trainer, stages = election
-            poll = replace(self.scheme, coordinates=All(), trainer=trainer, stages=stages)
-            try:
-                votes = self._gather(poll, state, 0, "vote")[0].body
-            except Aborted as aborted:
-                raise Mistake(f"the vote on the coordinates failed, {aborted}: take larger cohorts") from aborted
-        if self.scheme.coordinates.fixed:
-            state.live = self.scheme.coordinates.draw(self.task, self.seed, 0, votes)
+    def round(self, state: State, number: int) -> tuple[State, int, bool]:
+        """One round: the state after it, how many took part, and whether it was aborted.
 
-    def round(self, state: State, number: int) -> tuple[int, bool]:
-        """One round: how many took part, and whether it was aborted. An aborted round moves nothing."""
+        An aborted round moves nothing. The books are written last: a round that fails leaves them alone.
+        """
+        charges: list[Charge] = []
+        if number == 1:
+            state = self._elect(state, charges)
         if not self.scheme.coordinates.fixed:
-            state.live = self.scheme.coordinates.draw(self.task, self.seed, number, None)
+            state = replace(state, live=self.scheme.coordinates.draw(self.task, self.seed, number, None))
         try:
-            total, plan = self._gather(self.scheme, state, number, "update")
+            total, plan = self._gather(self.scheme, state, number, "update", charges)
         except Aborted:
-            state.round = number
-            return 0, True
+            return self._close(state, number, charges), 0, True
         moved = self.scheme.move(plan, total)
         if not bool(moved.isfinite().all()):
             raise Mistake(
                 f"round {number}: the model's weights are no longer finite; the run stops here and the last"
                 " good checkpoint stays: lower the training rate or check the model and the data for NaN"
             )
-        state.round, state.weights = number, moved
-        state.clip = total.clip if total.clip is not None else state.clip
-        return total.count, False
+        clip = total.clip if total.clip is not None else state.clip
+        return self._close(replace(state, weights=moved, clip=clip), number, charges), total.count, False
 
-    def _gather(self, scheme: Scheme, state: State, number: int, label: str) -> tuple[Total, Plan]:
+    def _elect(self, state: State, charges: list[Charge]) -> State:
+        """The vote on the coordinates, for a scheme that has one, and the set where it is fixed."""
+        election = self.scheme.coordinates.election(self.task.layout)
+        votes = None
+        if election is not None:
+            trainer, stages = election
+            poll = replace(self.scheme, coordinates=All(), trainer=trainer, stages=stages)
+            try:
+                votes = self._gather(poll, state, 0, "vote", charges)[0].body
+            except Aborted as aborted:
+                raise Mistake(f"the vote on the coordinates failed, {aborted}: take larger cohorts") from aborted
+        if not self.scheme.coordinates.fixed:
+            return state
+        return replace(state, live=self.scheme.coordinates.draw(self.task, self.seed, 0, votes))
+
+    def _gather(
+        self, scheme: Scheme, state: State, number: int, label: str, charges: list[Charge]
+    ) -> tuple[Total, Plan]:
         sampling, population = scheme.sampling, self.task.clients
         cohort: Members = sampling.draw(population, self.secret, number)
         floor = round((1 - sampling.tolerance) * len(cohort), 9)  # 0.3 of 10 is 3, not a hair more
         plan = Plan(number, state.weights, state.live, sampling.cohort(population), floor, state.clip)
         event = scheme.event(plan, population, label)
         if event is not None:
-            # Charged before anything leaves a client; an aborted round stays charged.
+            # On disk before anything leaves a client; an aborted round stays charged.
             self.ledger.record(event, self.replay)
-            state.participation.add(event, cohort)
-        else:
-            state.participation.join(cohort)
+        charges.append((event, cohort))
         if len(cohort) < sampling.floor:
             raise Aborted(f"round {number}: a cohort of {len(cohort)} is below the floor of {sampling.floor}")
         total = self.transport.gather(scheme, self.task, plan, cohort, self.secret, state.traffic)
         return scheme.server(plan, total, self.secret), plan
+
+    def _close(self, state: State, number: int, charges: list[Charge]) -> State:
+        """The state after the round, its bytes and participations in the books."""
+        books = state.books
+        books.round = -1  # nobody's, should this be interrupted half-way
+        for event, cohort in charges:
+            if event is not None:
+                books.participation.add(event, cohort)
+                self.counts[kind(event)] += 1
+            else:
+                books.participation.join(cohort)
+        books.traffic.settle()
+        books.round = number
+        return replace(state, round=number)

@@ -17,7 +17,7 @@ from hush.spec import Context, Members, Plan, Spec, Total
 from hush.stages import Stage
 from hush.steps import Average, Step
 from hush.task import Task
-from hush.trainers import Trainer
+from hush.trainers import Engine, Trainer
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Scheme:
         """Refuse, before any data is touched, what cannot run or would break a guarantee."""
         self.specs(1)
         self.coordinates.check(task)
-        if not self.private and self.coordinates.election(task.layout.parameters) is not None:
+        if not self.private and self.coordinates.election(task.layout) is not None:
             raise Mistake("a noisy vote does not protect updates without noise: add Clip and Noise, or take TopK")
         if task.layout.buffers and (self.private or not isinstance(self.coordinates, All)):
             reason = (
@@ -67,10 +67,10 @@ class Scheme:
         """How many coordinates an update has before the stages."""
         return plan.weights.numel() if plan.live is None else plan.live.numel()
 
-    def client(self, task: Task, plan: Plan, clients: Members, secret: SecretSeed) -> Tensor:
+    def client(self, task: Task, plan: Plan, clients: Members, secret: SecretSeed, engine: Engine = Engine()) -> Tensor:
         """The uploads of a block of clients, one row each: training, then the stages in order."""
-        x = self.trainer.fit(task, plan.weights, plan.live, clients, secret, plan.round)
-        sizes = task.split.sizes[torch.from_numpy(clients)]
+        x = self.trainer.fit(task, plan.weights, plan.live, clients, secret, plan.round, engine)
+        sizes = task.split.sizes_of(clients)
         for stage, spec in zip(self.stages, self.specs(self.width(plan), plan.clip), strict=False):
             x = stage.encode(x, Context(spec, plan, clients, sizes, secret))
         return x

@@ -1,51 +1,75 @@
 """Bytes as they were packed, per client."""
 
-from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from hush.spec import Members
-from hush.wire import Message
 
 KINDS = ("up payload", "up protocol", "down payload", "down protocol")
+Counts = npt.NDArray[np.int64]
 Bytes = dict[str, dict[str, dict[str, float]]]
 
 
-@dataclass
+class Message(Protocol):
+    """What is counted of a message."""
+
+    @property
+    def payload(self) -> int: ...
+    @property
+    def protocol(self) -> int: ...
+
+
 class Traffic:
-    """Bytes up and down, payload and protocol, of every registered client since the start."""
+    """Bytes up and down, payload and protocol, of every registered client since the start.
 
-    clients: int
-    counts: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 0), np.int64))
-    totals: list[int] = field(default_factory=lambda: [0] * len(KINDS))
-    largest: list[int] = field(default_factory=lambda: [0] * len(KINDS))
+    A message is noted first and counted with the next `settle`, which costs O(its clients): a round that
+    fails is discarded whole, and several threads may note at once.
+    """
 
-    def __post_init__(self) -> None:
-        if self.counts.size == 0:
-            self.counts = np.zeros((len(KINDS), self.clients), np.int64)
-        self.totals = [int(row.sum()) for row in self.counts]
-        self.largest = [int(row.max(initial=0)) for row in self.counts]
+    def __init__(self, clients: int, counts: Counts | None = None) -> None:
+        self.clients = clients
+        self._counts = np.zeros((len(KINDS), clients), np.int64) if counts is None else counts
+        self._totals = [int(row.sum()) for row in self._counts]
+        self._largest = [int(row.max(initial=0)) for row in self._counts]
+        self._noted: list[tuple[int, Members, tuple[int, int]]] = []
 
     def down(self, members: Members, message: Message) -> None:
         """A message that went to each of the members."""
-        self._add(members, 2, message)
+        self._noted.append((2, members, (message.payload, message.protocol)))
 
     def up(self, members: Members, message: Message) -> None:
         """A message of this size that came from each of the members."""
-        self._add(members, 0, message)
+        self._noted.append((0, members, (message.payload, message.protocol)))
 
-    def _add(self, members: Members, first: int, message: Message) -> None:
-        for kind, size in ((first, message.payload), (first + 1, message.protocol)):
-            if len(members):
-                self.counts[kind, members] += size
-                self.totals[kind] += size * len(members)
-                self.largest[kind] = max(self.largest[kind], int(self.counts[kind, members].max()))
+    def settle(self) -> None:
+        """Count what was noted."""
+        noted, self._noted = self._noted, []
+        for first, members, sizes in noted:
+            for kind, size in enumerate(sizes, first):
+                if len(members) and size:
+                    row = self._counts[kind]
+                    sums = row[members] + size
+                    row[members] = sums
+                    self._totals[kind] += size * len(members)
+                    self._largest[kind] = max(self._largest[kind], int(sums.max()))
+
+    def discard(self) -> None:
+        """Forget what was noted and not yet counted."""
+        self._noted = []
+
+    @property
+    def counts(self) -> Counts:
+        """The bytes of each kind (row) and client (column)."""
+        self.settle()
+        return self._counts
 
     def summary(self) -> Bytes:
         """Mean over all registered clients and the largest, by direction and kind."""
+        self.settle()
         table: Bytes = {"up": {}, "down": {}}
-        for kind, total, largest in zip(KINDS, self.totals, self.largest, strict=True):
+        for kind, total, largest in zip(KINDS, self._totals, self._largest, strict=True):
             direction, part = kind.split()
             table[direction][part] = {"mean": total / self.clients, "max": largest}
         return table

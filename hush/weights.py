@@ -1,5 +1,6 @@
 """A model's weights as one flat vector, and back."""
 
+import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,7 +35,7 @@ class Layout:
             for name, buffer in module.named_buffers()
             if buffer.is_floating_point()
         ]
-        names, shapes = zip(*parameters, *buffers, strict=True)
+        names, shapes = tuple(n for n, _ in parameters + buffers), tuple(s for _, s in parameters + buffers)
         trained = sum(shape.numel() for _, shape in parameters)
         return cls(names, shapes, trained, tuple(name for name, _ in buffers))
 
@@ -53,6 +54,27 @@ def flatten(model: nn.Module) -> Tensor:
     """A copy of the model's weights (and running statistics) as one float32 vector."""
     state = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     return torch.cat([state[name].detach().reshape(-1).float() for name in Layout.of(model).names])
+
+
+def twin(model: nn.Module) -> nn.Module:
+    """The same model in modules of its own, for a thread of its own: tensors are shared, not copied."""
+    return copy.deepcopy(model, {id(t): t for t in (*model.parameters(), *model.buffers())})
+
+
+def bound(model: nn.Module, flat: Tensor) -> nn.Module:
+    """A twin whose trained parameters and running statistics are views of the flat vector, for forward passes."""
+    views = Layout.of(model).views(flat)
+    state = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    fresh = {id(state[name]): view for name, view in views.items()}
+    found = twin(model)
+    for module in found.modules():
+        for name, parameter in module._parameters.items():
+            if id(parameter) in fresh:
+                module._parameters[name] = nn.Parameter(fresh[id(parameter)], requires_grad=False)
+        for name, buffer in module._buffers.items():
+            if id(buffer) in fresh:
+                module._buffers[name] = fresh[id(buffer)]
+    return found
 
 
 def load(model: nn.Module, flat: Tensor) -> None:

@@ -14,6 +14,7 @@ import math
 import struct
 import zlib
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,14 @@ PLAN_HEADER, UPLOAD_HEADER = PLAN.size + CRC.size, UPLOAD.size + CRC.size
 
 
 @dataclass(frozen=True)
+class Size:
+    """How many bytes a message has: numbers of the model, and header."""
+
+    payload: int
+    protocol: int
+
+
+@dataclass(frozen=True)
 class Message:
     """Packed bytes, and how many of them are header."""
 
@@ -43,7 +52,7 @@ class Message:
         """Bytes that carry numbers of the model."""
         return len(self.data) - self.protocol
 
-    @property
+    @cached_property
     def digest(self) -> bytes:
         """What an answer to this message names."""
         return hashlib.blake2b(self.data, digest_size=8).digest()
@@ -58,8 +67,8 @@ def pack_plan(plan: Plan, coordinates: Coordinates) -> Message:
     count = 0 if indices is None else indices.numel()
     clip = math.nan if plan.clip is None else plan.clip
     head = PLAN.pack(MAGIC, VERSION, 1, 32, plan.round, count, values.numel(), plan.cohort, plan.floor, clip)
-    body = b"" if indices is None else indices.numpy().astype("<u4").tobytes()
-    return _seal(head, body + values.numpy().astype("<f4").tobytes())
+    body = [] if indices is None else [indices.numpy().astype("<u4").data]
+    return _seal(head, *body, _floats(values))
 
 
 def unpack_plan(data: bytes, start: Tensor, live: Tensor | None, coordinates: Coordinates) -> Plan:
@@ -74,8 +83,8 @@ def unpack_plan(data: bytes, start: Tensor, live: Tensor | None, coordinates: Co
         live = torch.from_numpy(np.frombuffer(body[: 4 * count], "<u4").astype(np.int64))
     if live is not None and int(live.max()) >= start.numel():
         raise Mistake(f"plan of round {round} names a coordinate past the {start.numel()} of the model: refused")
-    target = live if live is not None and coordinates.fixed else torch.arange(start.numel())
-    if size != (0 if round <= 1 else target.numel()):
+    target = live if live is not None and coordinates.fixed else slice(None)
+    if size != (0 if round <= 1 else start[target].numel()):
         raise Mistake(f"plan of round {round} carries {size} weights, not one for each that travels: refused")
     weights = start.clone()
     if size:
@@ -86,7 +95,12 @@ def unpack_plan(data: bytes, start: Tensor, live: Tensor | None, coordinates: Co
 def pack_upload(row: Tensor, round: int, answers: bytes) -> Message:
     """What travels up from one client: `answers` is the digest of the plan."""
     head = UPLOAD.pack(MAGIC, VERSION, 2, 32, round, row.numel(), answers)
-    return _seal(head, row.numpy().astype("<f4").tobytes())
+    return _seal(head, _floats(row))
+
+
+def upload_size(count: int) -> Size:
+    """What `pack_upload` makes of a row of `count` numbers, whatever they are: for a simulator that packs none."""
+    return Size(4 * count, UPLOAD_HEADER)
 
 
 def unpack_upload(data: bytes, size: int, round: int, answers: bytes) -> Tensor:
@@ -101,16 +115,23 @@ def unpack_upload(data: bytes, size: int, round: int, answers: bytes) -> Tensor:
     return torch.from_numpy(np.frombuffer(body, "<f4").copy())
 
 
-def _seal(head: bytes, body: bytes) -> Message:
-    check = CRC.pack(zlib.crc32(body, zlib.crc32(head)))
-    return Message(head + check + body, len(head) + CRC.size)
+def _floats(values: Tensor) -> memoryview:
+    """The numbers as they travel, without a copy where they already lie so."""
+    return np.ascontiguousarray(values.numpy(), dtype="<f4").data
 
 
-def _open(data: bytes, layout: struct.Struct, kind: int, name: str) -> tuple[tuple[Any, ...], bytes]:
+def _seal(head: bytes, *body: memoryview) -> Message:
+    check = zlib.crc32(head)
+    for part in body:
+        check = zlib.crc32(part, check)
+    return Message(b"".join((head, CRC.pack(check), *body)), len(head) + CRC.size)
+
+
+def _open(data: bytes, layout: struct.Struct, kind: int, name: str) -> tuple[tuple[Any, ...], memoryview]:
     end = layout.size + CRC.size
     if len(data) < end:
         raise Mistake(f"{name} of {len(data)} bytes is shorter than its header of {end}: refused")
-    head, body = data[: layout.size], data[end:]
+    head, body = data[: layout.size], memoryview(data)[end:]
     magic, version, found, bits, *fields = layout.unpack(head)
     if magic != MAGIC or version != VERSION or found != kind or bits != 32:
         raise Mistake(f"{name} does not begin as a hush message of version {VERSION}: refused")

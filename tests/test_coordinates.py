@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from hush.coordinates import All, Ballot, RandomK, TopK, Vote, accumulate, largest
+from hush.coordinates import All, Ballot, Only, RandomK, TopK, Vote, accumulate, largest
 from hush.errors import Mistake
 from hush.rng import PublicSeed, SecretSeed
 from hush.stages import Clip, Noise
@@ -94,11 +94,24 @@ def test_ballot_has_k_ones(task: Task) -> None:
 
 def test_election(task: Task) -> None:
     """The ballot's exact bound, sqrt(K), and the vote's own noise."""
-    trainer, stages = Vote(0.1, 0.2, 3, 5, 1.5).election(910)
+    trainer, stages = Vote(0.1, 0.2, 3, 5, 1.5).election(task.layout)
     assert trainer == Ballot(91, 0.2, 3, 5)
     assert stages == (Clip(math.sqrt(91)), Noise(1.5))
     for coordinates in (All(), TopK(0.1, 0.1, 1), RandomK(0.1, fresh=True)):
-        assert coordinates.election(910) is None
+        assert coordinates.election(task.layout) is None
+
+
+def test_only(task: Task) -> None:
+    """The last layer, or the named ones, and nothing else."""
+    sizes = [p.numel() for p in task.model.parameters()]
+    last = torch.arange(910 - sizes[-1] - sizes[-2], 910)
+    name = task.layout.names[-1].partition(".")[0]
+    for coordinates in (Only(), Only((name,)), Only(task.layout.names[-2:])):
+        assert torch.equal(coordinates.draw(task, SEED, 3, None), last)
+        assert coordinates.count(task.layout) == len(last)
+    assert torch.equal(Only(task.layout.names[:1]).draw(task, SEED, 0, None), torch.arange(sizes[0]))
+    with pytest.raises(Mistake, match=r"layer 'fc' has no weights that train: choose from 1.weight"):
+        Only(("fc",)).check(task)
 
 
 def test_vote_takes_the_most_votes(task: Task) -> None:

@@ -2,8 +2,8 @@
 
 import hush
 
-NAMES = """Aborted AdaptiveClip All Average Clip Fixed Ledger Local Loopback Mistake Noise Poisson PublicSeed
-RandomK Report Samples Scheme SecretSeed Sgd Split State Task TopK Vote Weigh evaluate load partition rounds
+NAMES = """Aborted AdaptiveClip All Average Clip Engine Fixed Ledger Local Loopback Mistake Noise Only Poisson
+PublicSeed RandomK Report Samples Scheme SecretSeed Sgd Split State Task TopK Vote Weigh evaluate load partition rounds
 samples scheme""".split()
 
 

@@ -7,6 +7,8 @@ import subprocess
 import sys
 import time
 
+import pytest
+
 from hush.privacy import Ledger
 
 WORDS = [
@@ -68,3 +70,69 @@ def test_killed_twice_and_resumed_equals_the_run_that_was_not_killed(tmp_path):
     assert rounds(broken) == rounds(whole)
     assert (broken / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
     assert Ledger.load(broken / "privacy.json").events == Ledger.load(whole / "privacy.json").events
+
+
+DRIVER = """
+import itertools, os, sys
+from pathlib import Path
+import torch
+torch.set_num_threads(1)
+from hush import config, job
+from hush.experiment import build
+
+folder, rest = Path(sys.argv[1]), float(sys.argv[2])
+settings = {
+    "data": {"name": "digits"}, "model": {"name": "linear"}, "run": {"rounds": 4},
+    "scheme": {"name": "fl-std-dp", "noise": 1.0, "clip": 0.1, "accountant": "rdp"}, "train": {"steps": 1},
+}
+built = build(config.parse(settings, "test"))
+job.REST, job.SHARE = rest, 0
+
+def child(out, last=None):
+    # Runs or resumes in a process of its own, which dies at the given call to the disk, before or after it.
+    pid = os.fork()
+    if pid:
+        return os.waitpid(pid, 0)[1]
+    calls = itertools.count(1)
+    for name in ("fsync", "replace", "unlink"):
+        def counted(*given, real=getattr(os, name)):
+            call = next(calls)
+            if call == last:
+                os._exit(9)
+            try:
+                real(*given)
+            finally:
+                if last is not None and call == -last:
+                    os._exit(9)
+        setattr(os, name, counted)
+    job.open_directory(out, built.config, resume=True)
+    for row in job.execute(built, out):
+        pass
+    (folder / "calls").write_text(str(next(calls)))
+    os._exit(0)
+
+assert child(folder / "whole") == 0
+calls = int((folder / "calls").read_text())
+points = sorted({1 + calls * i // 6 for i in range(6)})
+for point in points:
+    out = folder / f"killed-{point}"
+    assert child(out, point if point % 2 else -point) == 9 << 8, point
+    child(out, 2 + point % 3)
+    assert child(out) == 0, point
+print(*points)
+"""
+
+
+@pytest.mark.parametrize("rest", [0.0, 1e9], ids=["a checkpoint a round", "none but the first and the last"])
+def test_killed_at_any_call_to_the_disk(tmp_path, rest):
+    """Twice: somewhere in the run, and at the beginning of the resumed one."""
+    command = [sys.executable, "-c", DRIVER, str(tmp_path), str(rest)]
+    ran = subprocess.run(command, env=ENV, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    whole = tmp_path / "whole"
+    for point in ran.stdout.split():
+        broken = tmp_path / f"killed-{point}"
+        assert rounds(broken) == rounds(whole), point
+        for name in ("model.safetensors", "privacy.json"):
+            assert (broken / name).read_bytes() == (whole / name).read_bytes(), (point, name)
+        assert not (broken / "privacy.jsonl").exists()

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 from hush.rng import PublicSeed, SecretSeed
 
@@ -51,15 +52,35 @@ SECRET = [883, 19, 736]
 def test_normal_numbers(secret: SecretSeed) -> None:
     x = secret.normal(1_000_001, "noise", 1, 2)
     assert (x.dtype, x.shape) == (torch.float32, (1_000_001,))
-    x = x.double()
-    assert float(x.mean()) == pytest.approx(0, abs=5e-3)
-    assert float(x.std()) == pytest.approx(1, abs=5e-3)
-    assert float((x**3).mean()) == pytest.approx(0, abs=0.02)
-    assert float((x**4).mean()) == pytest.approx(3, abs=0.05)
-    assert float((x.abs() > 2).double().mean()) == pytest.approx(0.0455, abs=1.5e-3)
-    half = len(x) // 2
-    assert abs(float((x[:half] * x[half : 2 * half]).mean())) < 8e-3
-    assert abs(float((x[:-1] * x[1:]).mean())) < 5e-3
+    assert stats.kstest(x.double().numpy(), "norm").pvalue > 1e-7
+
+
+def test_rows_are_named_by_labels_and_number() -> None:
+    """The same numbers in any block, others for any other name; what they are added to does not matter."""
+    secret, x = SecretSeed.simulated(3), torch.arange(30.0).reshape(3, 10)
+    block = secret.add_normals(x.clone(), 0.5, [7, 2, 9], "noise", 1)
+    alone = secret.add_normals(x[1:2].clone(), 0.5, [2], "noise", 1)
+    assert torch.equal(block[1:2], alone)
+    drawn = [secret.add_normals(torch.zeros(1, 10), 1.0, [row], *labels) for row, labels in NAMES]
+    assert len({tuple(row.flatten().tolist()) for row in drawn}) == len(NAMES)
+    torch.testing.assert_close(alone, x[1:2] + 0.5 * drawn[0])
+
+
+NAMES = [
+    (2, ("noise", 1)),
+    (3, ("noise", 1)),
+    (-2, ("noise", 1)),
+    (2**40, ("noise", 1)),
+    (2, ("noise", 2)),
+    (0, ("noise", 1, 2)),
+    (0, ("noise", 1, "server")),
+]
+
+
+def test_the_system_gives_every_row_its_own() -> None:
+    """Even if somebody names two rows alike: shared noise would cancel."""
+    one, other = SecretSeed.system().add_normals(torch.zeros(2, 10), 1.0, [3, 3], "noise", 1)
+    assert not torch.equal(one, other)
 
 
 def test_the_system_does_not_repeat() -> None:

@@ -2,6 +2,7 @@
 
 import copy
 import math
+import tracemalloc
 from dataclasses import replace
 
 import pytest
@@ -9,14 +10,17 @@ import torch
 from torch import nn
 
 from hush.catalogue import ENTRIES, Knobs
-from hush.data.samples import Samples
+from hush.data.samples import Samples, Split
 from hush.errors import Mistake
 from hush.metrics import evaluate
 from hush.privacy.ledger import Ledger
-from hush.rounds import State, rounds
+from hush.privacy.views import Spent
+from hush.rounds import rounds
 from hush.sampling import Fixed, Poisson
+from hush.state import State
 from hush.steps import Average
 from hush.task import Task
+from hush.transports import Local
 from hush.weights import flatten
 
 
@@ -133,6 +137,125 @@ def test_reports_of_earlier_rounds_are_still_true(task: Task, knobs: Knobs) -> N
     one, two = rounds(ENTRIES["fl-std"].scheme(knobs), task, rounds=2)
     assert one.state.round == 1
     assert not torch.equal(flatten(one.model), flatten(two.model))
+
+
+def test_epsilon_is_computed_when_it_is_read(task: Task, knobs: Knobs, monkeypatch) -> None:
+    """A loop that does not look pays nothing, and an old report tells what it would have told in time."""
+    scheme = ENTRIES["fl-std-dp"].scheme(replace(knobs, sampling=Poisson(0.4)))
+    asked = []
+    compose = Spent.epsilon
+    monkeypatch.setattr(Spent, "epsilon", lambda *given: asked.append(given) or compose(*given))
+    at_once = []
+    for report in rounds(scheme, task, rounds=4, accountant="rdp"):
+        at_once.append(report.epsilon)
+        assert report.epsilon is at_once[-1]
+    assert len(asked) == 4
+    later = list(rounds(scheme, task, rounds=4, accountant="rdp"))
+    assert len(asked) == 4
+    assert [report.epsilon for report in later] == at_once
+    assert at_once[0]["model"] < at_once[1]["model"]
+
+
+def test_a_state_tells_when_the_run_has_gone_on(task: Task, knobs: Knobs) -> None:
+    """The weights of old reports stay; their books are no longer there, unless they were copied in time."""
+    scheme = ENTRIES["fl-std-dp"].scheme(knobs)
+    states, copies, weights = [], [], []
+    for report in rounds(scheme, task, rounds=3, accountant="rdp"):
+        states.append(report.state)
+        copies.append(report.state.copy())
+        weights.append(report.state.weights.clone())
+    assert [state.round for state in states] == [1, 2, 3]
+    assert all(torch.equal(state.weights, kept) for state, kept in zip(states, weights, strict=True))
+    assert states[-1].traffic.summary() == copies[-1].traffic.summary()
+    for use in (lambda s: s.traffic, lambda s: s.participation, lambda s: s.copy()):
+        with pytest.raises(Mistake, match=r"gone on from round 1 to 3.*report.state.copy\(\) before"):
+            use(states[0])
+    with pytest.raises(Mistake, match="gone on from round 2 to 3"):
+        next(rounds(scheme, task, rounds=4, state=states[1]))
+    assert copies[0].traffic.counts[0].max() < copies[2].traffic.counts[0].max()
+    assert copies[0].participation.rounds.sum() == 5
+
+
+class Failing:
+    """Breaks down in a round, after the clients were asked."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def gather(self, scheme, task, plan, cohort, secret, traffic):
+        total = Local().gather(scheme, task, plan, cohort, secret, traffic)
+        if plan.round == self.number:
+            raise KeyboardInterrupt
+        return total
+
+
+@pytest.mark.parametrize("name", ["fl-top-dp", "fl-bas-2"])
+def test_a_round_that_fails_leaves_the_state_before_it(name: str, task: Task, knobs: Knobs) -> None:
+    """It can be resumed from, and then gives what an undisturbed run gives."""
+    scheme, ledger = ENTRIES[name].scheme(knobs), Ledger()
+    *_, whole = rounds(scheme, task, rounds=4, accountant="rdp")
+    run = rounds(scheme, task, rounds=4, ledger=ledger, transport=Failing(3), accountant="rdp")
+    state = [next(run), next(run)][-1].state
+    with pytest.raises(KeyboardInterrupt):
+        next(run)
+    assert state.round == 2
+    assert len(ledger.events) == (3 if scheme.private else 0)
+    *_, last = rounds(scheme, task, rounds=4, ledger=ledger, state=state, replay=True, accountant="rdp")
+    assert torch.equal(last.state.weights, whole.state.weights)
+    assert (last.bytes, last.epsilon) == (whole.bytes, whole.epsilon)
+    assert (last.state.participation.rounds == whole.state.participation.rounds).all()
+
+
+def test_a_repeated_round_tells_its_own_epsilon(task: Task, knobs: Knobs) -> None:
+    """However far a killed process was ahead, round by round the same figures."""
+    scheme, ledger = ENTRIES["fl-std-dp"].scheme(knobs), Ledger()
+    whole = [report.epsilon for report in rounds(scheme, task, rounds=5, ledger=ledger, accountant="rdp")]
+    again = [r.epsilon for r in rounds(scheme, task, rounds=5, ledger=ledger, replay=True, accountant="rdp")]
+    assert again == whole
+    assert len(ledger.events) == 5
+
+
+@pytest.mark.parametrize("sampling", [Fixed(20), Poisson(20 / 300_000)])
+def test_a_round_allocates_nothing_of_the_populations_size(sampling, knobs: Knobs) -> None:
+    """A copy of any count per client would take 2.4 MB."""
+    clients = 300_000
+    rows = Samples(torch.zeros(1, 4).expand(clients, 4), torch.zeros(1, dtype=torch.int64).expand(clients))
+    task = Task(
+        nn.Linear(4, 2), nn.functional.cross_entropy, rows, Split(torch.arange(clients), torch.arange(clients + 1))
+    )
+    run = rounds(ENTRIES["fl-std-dp"].scheme(replace(knobs, sampling=sampling)), task, rounds=6, accountant="rdp")
+    next(run)
+    tracemalloc.start()
+    for report in run:
+        assert report.epsilon["server_median"] == 0
+        assert report.state.weights.isfinite().all()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1_000_000
+
+
+def test_wrong_privacy_settings_are_told_before_any_round(task: Task, knobs: Knobs) -> None:
+    scheme, ledger = ENTRIES["fl-std-dp"].scheme(knobs), Ledger()
+    with pytest.raises(Mistake, match="delta=2 must"):
+        next(rounds(scheme, task, rounds=1, delta=2.0, ledger=ledger))
+    with pytest.raises(Mistake, match="accountant=guess"):
+        next(rounds(scheme, task, rounds=1, accountant="guess", ledger=ledger))
+    next(rounds(scheme, task, rounds=1, ledger=ledger))
+    other = ENTRIES["fl-std-dp"].scheme(replace(knobs, sampling=Poisson(0.4)))
+    with pytest.raises(Mistake, match="sampling=poisson is not that of the ledger"):
+        next(rounds(other, task, rounds=1, ledger=ledger))
+    assert len(ledger.events) == 1
+
+
+def test_a_shortened_ledger_is_refused(task: Task, knobs: Knobs) -> None:
+    """The vote's event is missing: no round's is, but the state was charged for it."""
+    scheme, ledger = ENTRIES["fl-top-dp"].scheme(replace(knobs, vote=1.0)), Ledger()
+    *_, report = rounds(scheme, task, rounds=2, ledger=ledger, accountant="rdp")
+    short = Ledger()
+    for event in ledger.events[1:]:
+        short.record(event)
+    with pytest.raises(Mistake, match="does not hold"):
+        next(rounds(scheme, task, rounds=3, ledger=short, state=report.state, replay=True))
 
 
 def test_parameters_without_gradient_neither_train_nor_travel(task: Task, knobs: Knobs) -> None:

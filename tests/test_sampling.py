@@ -1,5 +1,7 @@
 """Cohorts: their law, their names, their limits."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy.stats import binom
@@ -92,3 +94,15 @@ def test_slack_bounds_the_tell(floor: int) -> None:
 def test_refused(wrong, sentence: str) -> None:
     with pytest.raises(Mistake, match=sentence):
         wrong()
+
+
+@pytest.mark.parametrize("sampling", [Fixed(100), Poisson(1e-7)])
+def test_a_cohort_of_a_billion_costs_no_more_than_its_own_size(sampling):
+    """A list of all clients would take 8 GB."""
+    tracemalloc.start()
+    members = sampling.draw(10**9, SecretSeed.simulated(1), 1)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert 50 < len(set(members.tolist())) == len(members) < 200
+    assert members.max() > 5 * 10**8
+    assert peak < 100_000

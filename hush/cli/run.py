@@ -43,6 +43,9 @@ def run(
     seed: Annotated[int | None, typer.Option(help="Seed of the simulation.")] = None,
     eval_every: Annotated[int | None, typer.Option(help="Evaluate every so many rounds.")] = None,
     block: Annotated[int | None, typer.Option(help="Clients trained together.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Threads that train; one for each core by default.")] = None,
+    engine: Annotated[str | None, typer.Option(help="lockstep or vmap; measured if left out.")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda or another of torch's devices.")] = None,
     out: Annotated[Path | None, typer.Option(help="The run's directory; runs/NAME by default.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out, or begin it.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the last line of the run as JSON.")] = False,
@@ -74,6 +77,9 @@ def run(
         ("run", "seed"): seed,
         ("run", "eval_every"): eval_every,
         ("run", "block"): block,
+        ("run", "workers"): workers,
+        ("run", "engine"): engine,
+        ("run", "device"): device,
     }
     if resume and out is None:
         raise Mistake("--resume needs --out, the directory of the run to go on with")
@@ -123,6 +129,9 @@ def _config(experiment: str | None, options: dict[tuple[str, str], Any], resumed
     else:
         base = config.parse({"scheme": {"name": experiment}}, "scheme")
     tables = base.model_dump(exclude_none=True)
+    if resumed is not None and (resumed / "config.toml").exists():
+        # Measured when the run began: measured again it might come out otherwise, and so would the last bits.
+        tables["run"].setdefault("engine", config.read(resumed / "config.toml").run.engine)
     for (table, key), value in options.items():
         tables[table][key] = value
     if ("scheme", "epsilon") in options and ("scheme", "noise") not in options:

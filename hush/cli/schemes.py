@@ -42,11 +42,15 @@ def schemes(
 
 def _describe(found: Any) -> dict[str, Any]:
     """One entry as plain values; sizes come from the Spec that the parts themselves state."""
+    import torch
+
     from hush.catalogue import Knobs
+    from hush.models import cnn
     from hush.stages import Clip
+    from hush.weights import Layout
 
     scheme = found.scheme(Knobs(clip=Clip(1.0), noise=1.0))  # any: only the sizes matter here
-    sent = scheme.coordinates.count(WEIGHTS)
+    sent = scheme.coordinates.count(Layout.of(cnn(torch.Size((1, 28, 28)), 10)))
     spec = scheme.specs(sent)[-1]
     return {
         "name": found.name,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -43,11 +44,13 @@ class Samples:
 class Split:
     """Who holds what: client k holds `rows[starts[k]:starts[k+1]]`; every client at least one row.
 
-    A row belongs to at most one client. The privacy of a client says nothing about a row that two hold.
+    A row belongs to at most one client. The privacy of a client says nothing about a row that two hold, so
+    `shared` must be said where they do: a simulated population that is larger than the data.
     """
 
     rows: Tensor
     starts: Tensor
+    shared: bool = False
 
     def __post_init__(self) -> None:
         if len(self.starts) < 2 or int(self.starts[0]) != 0 or int(self.starts[-1]) != len(self.rows):
@@ -57,12 +60,12 @@ class Split:
             raise Mistake(f"client {int(empty[0])} has no rows: give each at least one, or leave it out")
         if int(self.rows.min()) < 0:
             raise Mistake(f"row {int(self.rows.min())} must not be negative: count rows from 0")
-        ordered = self.rows.sort().values
-        twice = (ordered[1:] == ordered[:-1]).nonzero()
-        if len(twice):
+        if not self.shared and _repeats(self.rows):
+            ordered = self.rows.sort().values
+            twice = int(ordered[1:][ordered[1:] == ordered[:-1]][0])
             raise Mistake(
-                f"row {int(ordered[twice[0]])} is held twice, but a row belongs to one client: "
-                "remove it from all but one"
+                f"row {twice} is held twice, but a row belongs to one client: remove it from all but one,"
+                " or say shared=True for a simulated population"
             )
 
     @classmethod
@@ -77,10 +80,15 @@ class Split:
     def __len__(self) -> int:
         return len(self.starts) - 1
 
-    @property
+    @cached_property
     def sizes(self) -> Tensor:
         """How many rows each client holds."""
         return self.starts[1:] - self.starts[:-1]
+
+    def sizes_of(self, clients: np.ndarray[Any, np.dtype[np.int64]]) -> Tensor:
+        """How many rows each of these clients holds."""
+        where = torch.from_numpy(clients)
+        return self.starts[where + 1] - self.starts[where]
 
     def rows_of(self, client: int) -> Tensor:
         """The rows of one client."""
@@ -93,6 +101,17 @@ class Split:
         last = int(self.rows.max())
         if last >= count:
             raise Mistake(f"the split names row {last}, but the data has {count} rows, 0 to {count - 1}")
+
+
+def _repeats(rows: Tensor) -> bool:
+    """Whether a number comes twice: a byte per possible row, a tenth of what sorting them takes."""
+    top = int(rows.max())
+    if top > 16 * len(rows) + 2**20:  # sparse numbers
+        ordered = rows.sort().values
+        return bool((ordered[1:] == ordered[:-1]).any())
+    seen = torch.zeros(top + 1, dtype=torch.bool)
+    seen[rows] = True
+    return int(seen.sum()) < len(rows)
 
 
 def samples(data: object) -> Samples:

@@ -2,12 +2,14 @@
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from dp_accounting import dp_event
 from dp_accounting.rdp import RdpAccountant, compute_epsilon
 from scipy import optimize, special
@@ -88,6 +90,7 @@ def _composed(releases: Sequence[Release], delta: float, accountant: str) -> flo
     return losses.epsilon(tuple((r.noise, r.rate, r.count, r.mirrored) for r in sampled), delta)
 
 
+@lru_cache(maxsize=1024)
 def gaussian_epsilon(mu: float, delta: float, accountant: str = "pld") -> float:
     """The epsilon of plain Gaussian releases s_i that compose to mu = sqrt(sum 1/s_i^2).
 
@@ -126,6 +129,7 @@ def gaussian_log_delta(mu: float, epsilon: float) -> float:
     return first + math.log(-math.expm1(gap)) if gap < 0 else -math.inf
 
 
+@lru_cache(maxsize=4096)
 def log_moment(order: int, noise: float, rate: float) -> float:
     """alpha(order) = log max(E_1, E_2) of the papers' moments accountant, for an integer order.
 
@@ -169,18 +173,33 @@ def _moments_epsilon(releases: tuple[Release, ...], delta: float) -> float:
     return at(low)
 
 
-@lru_cache(maxsize=64)
 def _rdp_epsilon(releases: tuple[Release, ...], delta: float) -> float:
+    with _quiet():
+        orders = RdpAccountant().orders
+        curve = np.zeros_like(orders, dtype=np.float64)
+        for r in releases:
+            curve += r.count * _rdp(r.noise, r.rate)
+        return float(compute_epsilon(orders, curve, delta)[0])
+
+
+@lru_cache(maxsize=64)
+def _rdp(noise: float, rate: float) -> npt.NDArray[np.float64]:
+    """The Renyi divergences of one release at the accountant's orders."""
+    event: Any = dp_event.GaussianDpEvent(noise)
+    if rate < 1:
+        event = dp_event.PoissonSampledDpEvent(rate, event)
     accountant = RdpAccountant()
+    accountant.compose(event)
+    return np.asarray(accountant.rdp)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without absl's warnings of orders that it leaves out: the bound holds without them."""
     log = logging.getLogger("absl")
     level = log.level
-    log.setLevel(logging.ERROR)  # it warns of orders that it leaves out: the bound holds without them
+    log.setLevel(logging.ERROR)
     try:
-        for r in releases:
-            event: Any = dp_event.GaussianDpEvent(r.noise)
-            if r.rate < 1:
-                event = dp_event.PoissonSampledDpEvent(r.rate, event)
-            accountant.compose(event, r.count)
-        return float(accountant.get_epsilon(delta))
+        yield
     finally:
         log.setLevel(level)

@@ -1,9 +1,10 @@
 """What a run releases, as values: one event per noisy sum, and the releases that accountants compose."""
 
 import math
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from hush.errors import Mistake
 from hush.privacy.accountants import Release
@@ -42,6 +43,25 @@ class Event:
         check_sampling(self.sampling)
 
 
+class Kind(NamedTuple):
+    """What an accountant sees of an event: events of one kind are counted, not kept."""
+
+    noise: float
+    rate: float
+    sampling: Sampling
+    slack: float
+
+
+def kind(event: Event) -> Kind:
+    """The kind of an event."""
+    return Kind(event.noise, event.rate, event.sampling, event.slack)
+
+
+def kinds(events: Iterable[Event]) -> Counter[Kind]:
+    """How many events there are of each kind."""
+    return Counter(map(kind, events))
+
+
 def check_sampling(sampling: str) -> None:
     """Refuse a sampling that no analysis here covers."""
     if sampling not in SAMPLINGS:
@@ -75,10 +95,15 @@ def releases(events: Iterable[Event], proven: bool = True) -> tuple[Release, ...
     bound whatever the rounds (sigma 1.54, rate 1/60, 200 rounds: 3.35); proven=False takes the one-sided
     pair all the same (3.10). rdp and moments know the one-sided pair alone.
     """
-    return tuple(repeated(e.noise, e.rate, 1, e.sampling, proven) for e in events)
+    return counted_releases(kinds(events), proven)
 
 
-def only_sampling(events: Iterable[Event]) -> Sampling:
+def counted_releases(counts: Mapping[Kind, int], proven: bool = True) -> tuple[Release, ...]:
+    """The same of events that were counted by kind."""
+    return tuple(repeated(k.noise, k.rate, count, k.sampling, proven) for k, count in counts.items())
+
+
+def only_sampling(events: Iterable[Event | Kind]) -> Sampling:
     """The one sampling of all events: two relations cannot share one epsilon."""
     found = sorted({e.sampling for e in events})
     if len(found) > 1:

@@ -1,8 +1,9 @@
 """The record of what a run has released, on disk before each release leaves."""
 
+import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from hush import files
 from hush.errors import Mistake
 from hush.privacy.events import Event
 
-_RESERVED = ("events", "card")
+_RESERVED = ("events", "chain", "card")
 _KINDS: dict[str, type | tuple[type, ...]] = {
     "round": int,
     "noise": (int, float),
@@ -23,10 +24,14 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
 
 
 class Ledger:
-    """Events in order, and the card of the run; with a path, a JSON file that is replaced as a whole.
+    """Events in order, and the card of the run; with a path, a JSON file and a journal beside it.
 
+    The file is replaced as a whole with the first event of a process and with each card. Events in between
+    are appended to the journal (privacy.jsonl beside privacy.json), a line each, so that an event costs the
+    same however many there are. A running SHA-256 over all events tells a file or a journal that was
+    changed, or shortened anywhere but at the end of the journal.
     Guarantee: when `record` returns, the event is on disk. A process that dies at any moment leaves a
-    complete file that holds at least what was released.
+    complete record of at least what was released.
     """
 
     def __init__(self, path: Path | None = None, header: Mapping[str, object] | None = None) -> None:
@@ -35,12 +40,23 @@ class Ledger:
         for key in _RESERVED:
             if key in self.header:
                 raise Mistake(f"header key {key} belongs to the ledger itself: choose another name")
-        self.events: tuple[Event, ...] = ()
         self.card: dict[str, Any] | None = None
+        self._events: list[Event] = []
+        self._places: dict[tuple[int, str], list[Event]] = {}
+        self._chain = b""
+        self._known = False  # whether what stands at the path is in this object
+        self._whole = False  # whether this process wrote the file: only then may a line follow it
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """All events, oldest first."""
+        return tuple(self._events)
 
     @classmethod
     def load(cls, path: Path) -> "Ledger":
         """Read a ledger back; it goes on writing to the same file."""
+        # The journal first: should a live run replace the file meanwhile, the file only holds more.
+        lines = _lines(journal(path))
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
@@ -53,8 +69,17 @@ class Ledger:
         if card is not None and not isinstance(card, dict):
             raise _corrupt(path, "its card is not an object")
         ledger = cls(path, {key: value for key, value in content.items() if key not in _RESERVED})
-        ledger.events = tuple(_event(path, number, item) for number, item in enumerate(content["events"], 1))
-        ledger.card = card
+        ledger.card, ledger._known = card, True
+        seals = [ledger._add(_event(path, number, item)) for number, item in enumerate(content["events"], 1)]
+        if content.get("chain", ledger._chain.hex()) != ledger._chain.hex():
+            raise _corrupt(path, "its events are not those that were written")
+        for number, item, seal in lines:
+            event = _event(journal(path), number, item)
+            if number == len(seals) + 1:
+                seals.append(ledger._add(event))
+            # A line that the file has taken up was left by a process killed in between.
+            if not 1 <= number <= len(seals) or (event, seal) != (ledger._events[number - 1], seals[number - 1]):
+                raise _corrupt(journal(path), f"event {number} does not follow those before it")
         return ledger
 
     def record(self, event: Event, replay: bool = False) -> None:
@@ -64,7 +89,7 @@ class Ledger:
         already and is not counted twice. Without replay every release counts.
         """
         if replay:
-            known = [e for e in self.events if (e.round, e.label) == (event.round, event.label)]
+            known = self._places.get((event.round, event.label), [])
             if event in known:
                 return
             if known:
@@ -72,17 +97,63 @@ class Ledger:
                     f"round={event.round} was recorded with another {event.label} event: "
                     "resume with the configuration that the run began with"
                 )
-        self._write((*self.events, event), self.card)
+        chain = _chained(self._chain, event).hex()
+        if self.path is not None and self._whole:
+            line = {"number": len(self._events) + 1, "event": vars(event), "chain": chain}
+            self._whole = False  # unless the line arrives whole
+            files.append(journal(self.path), (json.dumps(line, allow_nan=False) + "\n").encode())
+            self._whole = True
+        else:
+            self._write([*self._events, event], chain, self.card)
+        self._add(event)
 
     def write_card(self, card: Mapping[str, Any]) -> None:
         """Add the run's card, or replace it."""
-        self._write(self.events, dict(card))
+        self._write(self._events, self._chain.hex(), dict(card))
+        self.card = dict(card)
 
-    def _write(self, events: tuple[Event, ...], card: dict[str, Any] | None) -> None:
-        if self.path is not None:
-            content = {**self.header, "events": [asdict(e) for e in events], "card": card}
-            files.write(self.path, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
-        self.events, self.card = events, card
+    def _write(self, events: list[Event], chain: str, card: dict[str, Any] | None) -> None:
+        if self.path is None:
+            return
+        if not self._known and (self.path.exists() or journal(self.path).exists()):
+            raise Mistake(f"{self.path} holds a ledger already: go on with Ledger.load, or choose another path")
+        content = {**self.header, "events": [vars(e) for e in events], "chain": chain, "card": card}
+        files.write(self.path, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
+        self._known = self._whole = True
+        journal(self.path).unlink(missing_ok=True)
+
+    def _add(self, event: Event) -> str:
+        self._events.append(event)
+        self._places.setdefault((event.round, event.label), []).append(event)
+        self._chain = _chained(self._chain, event)
+        return self._chain.hex()
+
+
+def journal(path: Path) -> Path:
+    """Where the events are that came after the ledger's file was last written."""
+    return path.with_name(path.name + "l")
+
+
+def _lines(path: Path) -> list[tuple[int, object, object]]:
+    """Number, event and chain of each line. A last line cut short was never answered for: it is left out."""
+    *lines, tail = path.read_bytes().split(b"\n") if path.exists() else [b""]
+    found = [_line(path, line) for line in lines]
+    try:
+        return [*found, _line(path, tail)]
+    except Mistake:
+        return found
+
+
+def _line(path: Path, line: bytes) -> tuple[int, object, object]:
+    try:
+        content = json.loads(line)
+        return int(content["number"]), content["event"], content["chain"]
+    except (ValueError, KeyError, TypeError):
+        raise _corrupt(path, "a line of it is no event") from None
+
+
+def _chained(chain: bytes, event: Event) -> bytes:
+    return hashlib.sha256(chain + json.dumps(vars(event), sort_keys=True).encode()).digest()
 
 
 def _event(path: Path, number: int, item: object) -> Event:

@@ -20,7 +20,7 @@ class Stage(Protocol):
         ...
 
     def encode(self, x: Tensor, ctx: Context) -> Tensor:
-        """At the client: one row per client."""
+        """At the client: one row per client. The input is the stage's to change, and may be the output."""
         ...
 
     def decode(self, total: Total, ctx: Context) -> Total:

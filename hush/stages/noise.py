@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass, replace
 
-import torch
 from torch import Tensor
 
 from hush.errors import Mistake
@@ -35,10 +34,13 @@ class Noise:
         return replace(s, noise=self.multiplier)
 
     def encode(self, x: Tensor, ctx: Context) -> Tensor:
-        """Add this client's share."""
+        """Add each client's share."""
         share = ctx.spec.l2 * self.multiplier / math.sqrt(ctx.plan.floor)
-        drawn = [ctx.secret.normal(x.shape[1], "noise", ctx.plan.round, int(k)) for k in ctx.clients]
-        return torch.stack(drawn).mul_(share).add_(x)
+        if not 2.0**-120 < share < 2.0**120:  # float32 would turn such noise to nothing, or to infinity
+            raise Mistake(
+                f"noise={self.multiplier} at bound {ctx.spec.l2:g} has shares of {share:g}: scale the updates"
+            )
+        return ctx.secret.add_normals(x, share, ctx.clients.tolist(), "noise", ctx.plan.round)
 
     def decode(self, total: Total, ctx: Context) -> Total:
         """Nothing to undo; an empty round gets its noise here."""

@@ -7,9 +7,10 @@ from torch import Tensor
 from hush.rng import SecretSeed
 from hush.spec import Members
 from hush.task import Task
+from hush.trainers.cohort import Engine
 from hush.trainers.sgd import Sgd
 
-__all__ = ["Sgd", "Trainer"]
+__all__ = ["Engine", "Sgd", "Trainer"]
 
 
 class Trainer(Protocol):
@@ -23,6 +24,7 @@ class Trainer(Protocol):
         clients: Members,
         secret: SecretSeed,
         round: int,
+        engine: Engine = Engine(),
     ) -> Tensor:
         """One row per client: what it has to say of the live coordinates (of all, where live is None)."""
         ...

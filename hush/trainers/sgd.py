@@ -1,17 +1,20 @@
 """Plain stochastic gradient descent at the clients (the first paper's Algorithms 2 and 5)."""
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.modules.dropout import _DropoutNd
 
 from hush.errors import Mistake
 from hush.rng import SecretSeed
 from hush.spec import Members
 from hush.task import Task
-from hush.trainers.gradients import gradients
+from hush.trainers.cohort import Engine, descend
+from hush.trainers.traits import traits
 
 
 @dataclass(frozen=True)
@@ -43,19 +46,24 @@ class Sgd:
         clients: Members,
         secret: SecretSeed,
         round: int,
+        engine: Engine = Engine(),
     ) -> Tensor:
         """The updates of the live coordinates, one row per client."""
-        width = weights.numel() if live is None else live.numel()
-        updates = weights.new_empty(len(clients), width)
-        sizes = task.split.sizes[torch.from_numpy(clients)].clamp(max=self.batch)
-        # Clients whose batches have one size train together; each alone if dropout draws, so that its
-        # draws do not depend on the block.
-        alone = any(isinstance(module, _DropoutNd) and module.p > 0 for module in task.model.modules())
-        groups = torch.arange(len(clients)) if alone else sizes
-        for group in sorted(set(groups.tolist())):
-            rows = (groups == group).nonzero().squeeze(1)
-            size = int(sizes[rows[0]])
-            updates[rows] = self._train(task, weights, live, clients[rows.numpy()], size, secret, round)
+        random = traits(task.model, task.train.inputs).random
+        held = task.split.sizes_of(clients)
+        groups: dict[tuple[int, bool], list[int]] = {}
+        for place, count in enumerate(held.tolist()):
+            # Clients whose batches have one size train together, each alone if the model draws random numbers,
+            # so that its draws do not depend on the block.
+            key = (place, False) if random else (min(count, self.batch), count <= self.batch)
+            groups.setdefault(key, []).append(place)
+        if len(groups) == 1 and not random:
+            return self._train(task, weights, live, clients, secret, round, engine)
+        updates = weights.new_empty(len(clients), weights.numel() if live is None else live.numel())
+        for _, places in sorted(groups.items()):
+            members = clients[places]
+            with _repeatable(secret, round, int(members[0])) if random else nullcontext():
+                updates[places] = self._train(task, weights, live, members, secret, round, engine)
         return updates
 
     def _train(
@@ -64,32 +72,33 @@ class Sgd:
         weights: Tensor,
         live: Tensor | None,
         clients: Members,
-        size: int,
         secret: SecretSeed,
         round: int,
+        engine: Engine,
     ) -> Tensor:
+        """Clients whose batches have one size: all rows of each, or as many drawn ones."""
+        sizes = task.split.sizes_of(clients)
+        size, order = min(int(sizes[0]), self.batch), None
+        if int(sizes.max()) > size:
+            pairs = zip(clients.tolist(), sizes.tolist(), strict=True)
+            order = torch.stack([self._order(client, count, secret, round) for client, count in pairs])
         trained = None if self.free else live
-        start = weights if trained is None else weights[trained]
-        values = start.expand(len(clients), -1).clone()
-        batches = torch.stack([self._batches(task, int(k), size, secret, round) for k in clients])
-        slope = gradients(task, weights, trained)
-        with torch.random.fork_rng(devices=[]):  # dropout draws from torch's own generator
-            draw = secret.generator("dropout", round, int(clients[0])).integers(2**63)
-            torch.manual_seed(int(draw))
-            for step in range(self.steps):
-                rows = batches[:, step]
-                grads, buffers = slope(values, task.train.inputs[rows], task.train.targets[rows])
-                values -= self.rate * grads
-                if trained is None and buffers.shape[1]:
-                    values[:, task.layout.parameters :] = buffers
-        values -= start
-        return values if trained is live else values[:, live]
+        found = descend(task, weights, trained, clients, order, size, self.steps, self.rate, engine)
+        return found if trained is live else found[:, live]
 
-    def _batches(self, task: Task, client: int, size: int, secret: SecretSeed, round: int) -> Tensor:
-        """Row numbers of each step's batch: (steps, size)."""
-        rows = task.split.rows_of(client)
-        if len(rows) == size:
-            return rows.expand(self.steps, -1)
+    def _order(self, client: int, count: int, secret: SecretSeed, round: int) -> Tensor:
+        """Positions of each step's batch among the client's `count` rows: (steps, batch)."""
         rng = secret.generator("batch", round, client)
-        order = rng.permuted(np.tile(np.arange(len(rows)), (self.steps, 1)), axis=1)
-        return rows[torch.from_numpy(order[:, :size].copy())]
+        order = rng.permuted(np.tile(np.arange(count), (self.steps, 1)), axis=1)
+        return torch.from_numpy(order[:, : self.batch].copy())
+
+
+_draws = threading.Lock()
+
+
+@contextmanager
+def _repeatable(secret: SecretSeed, round: int, client: int) -> Iterator[None]:
+    """Dropout draws from torch's own generator: one client at a time, seeded by its name, and put back."""
+    with _draws, torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(secret.generator("dropout", round, client).integers(2**63)))
+        yield

@@ -1,4 +1,4 @@
-"""Clients in blocks, in this process."""
+"""Clients in blocks, on the threads of this process."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -6,33 +6,35 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from hush import wire
+from hush import wire, workers
 from hush.errors import Aborted, Mistake
 from hush.rng import SecretSeed
 from hush.scheme import Scheme
 from hush.spec import Members, Plan, Total
 from hush.task import Task
 from hush.traffic import Traffic
-
-# Numbers per block, at most: where training a block together stops paying on a CPU.
-BLOCK = 2**22
+from hush.trainers.cohort import Engine, block
 
 
 @dataclass(frozen=True)
 class Local:
-    """Runs the client code on blocks of clients. `block` is chosen by the model's size if not given.
+    """Runs the client code on blocks of clients, several at a time. `block` is chosen by the model's size if not given.
 
-    Uploads are not packed one by one: one of each block is, and its bytes count for every client of the
-    block, since all uploads of a round have one size. A test holds the counts equal to Loopback's.
-    `lost(round, client)` tells which clients drop out before they upload.
+    One upload of a round is packed, and its bytes count for every client, since all uploads of a round have one size; a
+    test holds the counts equal to Loopback's. `lost(round, client)` tells which clients drop out before they upload.
+    `workers` threads, one for each core if not given, train blocks
+    with `engine`. The sum is taken in the order of the clients. Memory grows with the workers, not with the cohort.
     """
 
     block: int | None = None
     lost: Callable[[int, int], bool] | None = None
+    workers: int | None = None
+    engine: Engine = Engine()
 
     def __post_init__(self) -> None:
         if self.block is not None and self.block < 1:
             raise Mistake(f"block={self.block} must be at least 1: how many clients train together")
+        workers.count(self.workers)
 
     def gather(
         self, scheme: Scheme, task: Task, plan: Plan, cohort: Members, secret: SecretSeed, traffic: Traffic
@@ -47,13 +49,18 @@ class Local:
         if len(cohort) < plan.floor:
             traffic.up(cohort, wire.pack_upload(torch.zeros(size), plan.round, order.digest))  # sent in vain
             raise Aborted(f"round {plan.round}: {len(cohort)} clients answered and the noise relies on {plan.floor:g}")
-        block = self.block or max(1, min(256, BLOCK // plan.weights.numel()))
+        length = self.block or block(plan.weights.numel(), plan.live is not None)
+        blocks = [cohort[first : first + length] for first in range(0, len(cohort), length)]
+
+        def train(members: Members) -> tuple[Tensor, Tensor]:
+            return scheme.client(task, plan, members, secret, self.engine), task.split.sizes_of(members)
 
         def uploads() -> Iterator[tuple[Tensor, Tensor]]:
-            for first in range(0, len(cohort), block):
-                members = cohort[first : first + block]
-                rows = scheme.client(task, plan, members, secret)
-                traffic.up(members, wire.pack_upload(rows[0], plan.round, order.digest))
-                yield rows, task.split.sizes[torch.from_numpy(members)]
+            # A device other than the CPU is busy enough with one thread.
+            number = self.workers if self.engine.device == "cpu" else 1
+            for place, (rows, sizes) in enumerate(workers.spread(train, blocks, number)):
+                if place == 0:
+                    traffic.up(cohort, wire.pack_upload(rows[0], plan.round, order.digest))
+                yield rows, sizes
 
         return scheme.aggregator.combine(uploads(), size)

@@ -326,7 +326,7 @@ def test_schemes_list_bits_and_guarantees(hush):
     status, out, _ = hush("schemes", "--json")
     table = {row["name"]: row for row in json.loads(out)}
     assert status == 0
-    assert len(table) == 14
+    assert len(table) == 16
     assert table["fl-top-dp"]["uplink_bits_per_weight"] == pytest.approx(32 * 8316 / 1663370, abs=1e-4)
     assert table["fl-basic"]["downlink_bits_per_weight"] == 32
     assert {row["guarantee"] for name, row in table.items() if not name.endswith("-dp")} == {"none"}

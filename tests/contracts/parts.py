@@ -15,6 +15,7 @@ from hush.scheme import Scheme
 from hush.spec import Members, Plan, Total
 from hush.task import Task
 from hush.traffic import Traffic
+from hush.trainers import Engine
 from hush.transports import Local
 
 
@@ -30,6 +31,7 @@ class Still:
         clients: Members,
         secret: SecretSeed,
         round: int,
+        engine: Engine = Engine(),
     ) -> Tensor:
         return weights.new_zeros(len(clients), weights.numel() if live is None else live.numel())
 
@@ -48,6 +50,7 @@ class Says:
         clients: Members,
         secret: SecretSeed,
         round: int,
+        engine: Engine = Engine(),
     ) -> Tensor:
         return self.row.expand(len(clients), -1).clone()
 

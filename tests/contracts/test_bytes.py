@@ -16,7 +16,12 @@ from hush.task import Task
 from hush.weights import flatten
 
 FRESH = ("fl-basic", "fl-bas-2", "fl-basic-dp", "fl-bas-2-dp")
-N, K, COHORT = 910, 91, 5
+N, K, HEAD, COHORT = 910, 91, 130, 5
+
+
+def sent(entry: Entry) -> int:
+    """How many numbers travel up."""
+    return N if "std" in entry.name else HEAD if "head" in entry.name else K
 
 
 @pytest.mark.parametrize("clip", ["fixed", "adaptive"])
@@ -30,13 +35,13 @@ def test_upload_is_what_the_spec_says(entry: Entry, clip: str, task: Task, knobs
     message = wire.pack_upload(row, plan.round, b"8 bytes.")
     assert message.payload == spec.size * spec.bits // 8
     assert len(message.data) == message.payload + message.protocol
-    assert spec.size == (N if "std" in entry.name else K) + (clip == "adaptive" and entry.private)
+    assert spec.size == sent(entry) + (clip == "adaptive" and entry.private)
 
 
 def test_payload_of_every_round(entry: Entry, task: Task, knobs: Knobs) -> None:
-    """Up: K numbers (n for fl-std). Down: n where each round has a fresh set, K elsewhere, and w_0 never."""
-    up = N if "std" in entry.name else K
-    down = N if "std" in entry.name or entry.name in FRESH else K
+    """Up: K numbers, n for fl-std, the last layer's for fl-head. Down: n for a fresh set, else as up; w_0 never."""
+    up = sent(entry)
+    down = N if entry.name in FRESH else up
     for t, report in enumerate(run(entry.scheme(knobs), task), 1):
         share = COHORT / task.clients
         assert report.bytes["up"]["payload"]["mean"] == pytest.approx(4 * up * t * share)

@@ -87,3 +87,20 @@ def test_starts_must_cover_the_rows() -> None:
         Split(torch.arange(4), torch.tensor([0, 2]))
     with pytest.raises(Mistake, match="client 1 has no rows"):
         Split(torch.arange(4), torch.tensor([0, 3, 2, 4]))
+
+
+def test_rows_are_shared_only_where_that_is_said():
+    rows, starts = torch.arange(40) % 10, torch.arange(0, 41, 2)
+    with pytest.raises(Mistake, match=r"row 0 is held twice.*shared=True"):
+        Split(rows, starts)
+    split = Split(rows, starts, shared=True)
+    assert len(split) == 20
+    assert split.rows_of(19).tolist() == [8, 9]
+    assert split.sizes_of(np.array([3, 19])).tolist() == [2, 2]
+    assert split.sizes is split.sizes
+
+
+def test_a_row_number_far_beyond_the_others_is_no_reason_for_a_large_table():
+    assert len(Split.of([[10**15], [3]])) == 2
+    with pytest.raises(Mistake, match="row 1000000000000000 is held twice"):
+        Split.of([[10**15], [3], [10**15]])

@@ -10,7 +10,7 @@ import pytest
 
 from hush.errors import Mistake
 from hush.privacy.events import Event
-from hush.privacy.ledger import Ledger
+from hush.privacy.ledger import Ledger, journal
 
 EVENT = Event(round=1, noise=1.5, share=0.15, rate=0.1, sampling="poisson", slack=1e-9)
 
@@ -22,7 +22,7 @@ def test_what_is_recorded_is_read_back(tmp_path):
     ledger.record(EVENT)
     ledger.write_card({"guarantee": "client"})
     content = json.loads(path.read_text())
-    assert list(content) == ["scheme", "events", "card"]
+    assert list(content) == ["scheme", "events", "chain", "card"]
     again = Ledger.load(path)
     assert again.events == ledger.events
     assert [e.label for e in again.events] == ["vote", "update"]
@@ -32,6 +32,141 @@ def test_what_is_recorded_is_read_back(tmp_path):
     assert Ledger.load(path).events == again.events
     assert Ledger.load(path).card == {"guarantee": "client"}
     assert [p.name for p in tmp_path.iterdir()] == ["privacy.json"]
+
+
+def filled(path, rounds=3):
+    """The first event is in the file, the others in the journal."""
+    ledger = Ledger(path)
+    for number in range(1, rounds + 1):
+        ledger.record(replace(EVENT, round=number))
+    return ledger
+
+
+def test_an_event_costs_a_line_however_many_there_are(tmp_path):
+    path = tmp_path / "privacy.json"
+    ledger = filled(path)
+    whole, lines = path.read_bytes(), journal(path).read_bytes().splitlines()
+    assert len(lines) == 2
+    ledger.record(replace(EVENT, round=4))
+    assert path.read_bytes() == whole
+    assert journal(path).read_bytes().splitlines()[:2] == lines
+    assert Ledger.load(path).events == ledger.events
+    assert [e.round for e in ledger.events] == [1, 2, 3, 4]
+
+
+def test_a_resumed_ledger_takes_the_journal_up(tmp_path):
+    path = tmp_path / "privacy.json"
+    filled(path)
+    again = Ledger.load(path)
+    again.record(replace(EVENT, round=4))
+    assert not journal(path).exists()
+    assert [e["round"] for e in json.loads(path.read_text())["events"]] == [1, 2, 3, 4]
+
+
+def test_a_journal_left_by_a_kill_between_the_two_writes_is_not_counted_twice(tmp_path):
+    path = tmp_path / "privacy.json"
+    ledger = filled(path)
+    left = journal(path).read_bytes()
+    ledger.write_card({"guarantee": "client"})
+    journal(path).write_bytes(left)
+    assert Ledger.load(path).events == ledger.events
+
+
+def test_a_last_line_cut_short_was_never_answered_for(tmp_path):
+    """All its beginnings are read as the events before it; a line that lacks its end of line alone counts."""
+    path = tmp_path / "privacy.json"
+    ledger = filled(path)
+    first, second = journal(path).read_bytes().splitlines(keepends=True)
+    for end in range(len(second)):
+        journal(path).write_bytes(first + second[:end])
+        found = Ledger.load(path).events
+        assert found == ledger.events[: 3 if end == len(second) - 1 else 2]
+    again = Ledger.load(path)
+    again.record(replace(EVENT, round=9))
+    assert [e.round for e in Ledger.load(path).events] == [1, 2, 3, 9]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda lines: lines[1:],
+        lambda lines: [lines[0], lines[2]],
+        lambda lines: [lines[1], lines[0], lines[2]],
+        lambda lines: [lines[0].replace(b"1.5", b"9.5"), *lines[1:]],
+        lambda lines: [lines[0][:-9] + b"\n", *lines[1:]],
+        lambda lines: [*lines, lines[0].replace(b"1.5", b"9.5")],
+        lambda lines: [b"\n", *lines],
+        lambda lines: [*lines[:2], b"\0" * len(lines[2]) + b"\n"],
+        lambda lines: [lines[0].replace(b'"number": 2', b'"number": 0'), *lines[1:]],
+    ],
+)
+def test_a_damaged_journal_is_refused(tmp_path, damage):
+    path = tmp_path / "privacy.json"
+    filled(path, 4)
+    lines = journal(path).read_bytes().splitlines(keepends=True)
+    journal(path).write_bytes(b"".join(damage(lines)))
+    with pytest.raises(Mistake, match="not a whole ledger"):
+        Ledger.load(path)
+
+
+def test_a_file_without_one_of_its_events_is_refused(tmp_path):
+    """Whether or not lines follow it."""
+    path = tmp_path / "privacy.json"
+    ledger = filled(path)
+    lines = journal(path).read_bytes()
+    ledger.write_card({})
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps({**content, "events": content["events"][1:]}))
+    with pytest.raises(Mistake, match="not those that were written"):
+        Ledger.load(path)
+    path.write_text(json.dumps({**content, "events": content["events"][:1], "chain": None}))
+    with pytest.raises(Mistake, match="not those that were written"):
+        Ledger.load(path)
+    del content["chain"]
+    path.write_text(json.dumps({**content, "events": [*content["events"][:1], content["events"][0]]}))
+    journal(path).write_bytes(lines)
+    with pytest.raises(Mistake, match="does not follow"):
+        Ledger.load(path)
+
+
+def test_a_ledger_of_before_is_read(tmp_path):
+    """Version 0.1 wrote no chain."""
+    path = tmp_path / "privacy.json"
+    path.write_text(json.dumps({"task": "a", "events": [vars(EVENT)], "card": None}))
+    ledger = Ledger.load(path)
+    assert (ledger.events, ledger.header) == ((EVENT,), {"task": "a"})
+    ledger.record(replace(EVENT, round=2))
+    assert [e.round for e in Ledger.load(path).events] == [1, 2]
+
+
+def test_a_ledger_is_never_written_over(tmp_path):
+    path = tmp_path / "privacy.json"
+    filled(path)
+    with pytest.raises(Mistake, match=r"holds a ledger already: go on with Ledger\.load"):
+        Ledger(path).record(EVENT)
+    path.unlink()
+    with pytest.raises(Mistake, match="holds a ledger already"):
+        Ledger(path).write_card({})
+
+
+def test_after_a_failed_line_the_file_is_written_whole(tmp_path, monkeypatch):
+    """A full disk may leave half a line: nothing may be appended to it."""
+    path = tmp_path / "privacy.json"
+    ledger = filled(path, 2)
+
+    def full(path, data):
+        with path.open("ab") as file:
+            file.write(data[:20])
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("hush.files.append", full)
+        with pytest.raises(OSError, match="No space"):
+            ledger.record(replace(EVENT, round=3))
+    assert len(ledger.events) == 2
+    ledger.record(replace(EVENT, round=4))
+    ledger.record(replace(EVENT, round=5))
+    assert [e.round for e in Ledger.load(path).events] == [1, 2, 4, 5]
 
 
 def test_a_replayed_round_counts_once_and_any_other_twice():

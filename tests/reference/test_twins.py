@@ -133,7 +133,8 @@ def test_bound_on_public_data(name: str, batch: int, task: Task, knobs: Knobs) -
     s = setting(task, knobs)
     fresh = name in ("fl-basic-dp", "fl-bas-2-dp")
     free = name in ("fl-bas-2-dp", "fl-bas-4-dp", "fl-top-bis-dp")
-    fixed = None if name == "fl-std-dp" else (twins.top_k(s) if "top" in name else twins.random_k(s))
+    sets = {"std": lambda s: None, "top": twins.top_k, "bas": twins.random_k, "head": twins.head}
+    fixed = sets[name.split("-")[1].removesuffix("ic")](s)
     fast = public_bound(ENTRIES[name], knobs, task, PublicSeed(SEED))
     assert fast == pytest.approx(twins.bound(s, fixed, fresh, free), rel=1e-5)
 

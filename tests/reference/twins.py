@@ -243,6 +243,11 @@ def random_k(s: Setting) -> list[int]:
     return s.draws.coordinates(s.n, s.K, 0)
 
 
+def head(s: Setting) -> list[int]:
+    """FL-HEAD: the weights and biases of the model's last layer, 10 outputs of 12 inputs each."""
+    return list(range(s.n - 10 * 12 - 10, s.n))
+
+
 TWINS: dict[str, Callable[[Setting], Tensor]] = {
     "fl-std": fl_std,
     "fl-std-dp": fl_std_dp,
@@ -257,5 +262,7 @@ TWINS: dict[str, Callable[[Setting], Tensor]] = {
     "fl-bas-3": lambda s: fixed_set(s, random_k(s), free=False, private=False),
     "fl-bas-3-dp": lambda s: fixed_set(s, random_k(s), free=False, private=True),
     "fl-bas-4": lambda s: fixed_set(s, random_k(s), free=True, private=False),
+    "fl-head": lambda s: fixed_set(s, head(s), free=False, private=False),
+    "fl-head-dp": lambda s: fixed_set(s, head(s), free=False, private=True),
     "fl-bas-4-dp": lambda s: fixed_set(s, random_k(s), free=True, private=True),
 }

@@ -1,11 +1,13 @@
 """Shares of noise, one by one."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
+from hush.errors import Mistake
 from hush.rng import SecretSeed
 from hush.spec import Context, Plan, Spec, Total
 from hush.stages import Noise
@@ -22,25 +24,27 @@ def context(members: list[int], floor: float, round: int = 1) -> Context:
 def test_share(floor: float) -> None:
     """S sigma / sqrt(floor), each client's own."""
     x = torch.ones(2, 400_000)
-    drawn = Noise(3.0).encode(x, context([5, 8], floor)) - x
+    drawn = Noise(3.0).encode(x.clone(), context([5, 8], floor)) - x
     assert drawn.std(dim=1).tolist() == pytest.approx([1.5 / math.sqrt(floor)] * 2, rel=0.01)
     assert abs(float(torch.corrcoef(drawn)[0, 1])) < 0.01
 
 
 def test_named_by_round_and_client() -> None:
-    x = torch.zeros(1, 5)
-    one = Noise(1.0).encode(x, context([5], 4.0))
-    expected = 0.25 * SECRET.normal(5, "noise", 1, 5)
-    torch.testing.assert_close(one[0], expected)
-    assert torch.equal(one[0], Noise(1.0).encode(torch.zeros(2, 5), context([4, 5], 4.0))[1])
-    assert not torch.equal(one, Noise(1.0).encode(x, context([5], 4.0, round=2)))
-    assert not torch.equal(one, Noise(1.0).encode(x, context([6], 4.0)))
+    def drawn(members: list[int], round: int = 1) -> torch.Tensor:
+        return Noise(1.0).encode(torch.zeros(len(members), 5), context(members, 4.0, round))
+
+    torch.testing.assert_close(drawn([5]), 0.25 * SECRET.add_normals(torch.zeros(1, 5), 1.0, [5], "noise", 1))
+    assert torch.equal(drawn([5])[0], drawn([4, 5])[1])
+    assert not torch.equal(drawn([5]), drawn([5], round=2))
+    assert not torch.equal(drawn([5]), drawn([6]))
 
 
-def test_the_input_is_left_alone() -> None:
-    x = torch.zeros(1, 5)
-    Noise(1.0).encode(x, context([5], 4.0))
-    assert not x.any()
+@pytest.mark.parametrize("l2", [1e-37, 1e37])
+def test_shares_that_float32_cannot_carry(l2: float) -> None:
+    """Noise that rounds to nothing would be no noise."""
+    ctx = replace(context([5], 4.0), spec=Spec(3, l2=l2))
+    with pytest.raises(Mistake, match="shares of"):
+        Noise(1.0).encode(torch.zeros(1, 3), ctx)
 
 
 def test_the_server_adds_noise_only_where_nobody_did() -> None:

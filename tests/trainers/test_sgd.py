@@ -40,20 +40,18 @@ def test_frozen_weights_matter(task: Task) -> None:
     torch.testing.assert_close(many[1], whole[:, LIVE])
 
 
-def test_batches(task: Task) -> None:
-    """All rows where there are no more; else distinct ones of the client's own, anew each step and round."""
+def test_batches() -> None:
+    """Where there are more rows than the batch holds: distinct ones, anew each step and round."""
     trainer = Sgd(0.2, 4, 5)
-    small, large = 2, 11
-    own = trainer._batches(task, small, 3, SECRET, 1)
-    assert own.tolist() == [task.split.rows_of(small).tolist()] * 4
-    drawn = trainer._batches(task, large, 5, SECRET, 1)
+    drawn = trainer._order(11, 9, SECRET, 1)
     assert drawn.shape == (4, 5)
-    for batch in drawn:
-        assert len(set(batch.tolist())) == 5
-        assert set(batch.tolist()) <= set(task.split.rows_of(large).tolist())
-    assert len({tuple(sorted(batch.tolist())) for batch in drawn}) > 1
-    assert not torch.equal(drawn, trainer._batches(task, large, 5, SECRET, 2))
-    assert torch.equal(drawn, trainer._batches(task, large, 5, SECRET, 1))
+    for batch in drawn.tolist():
+        assert len(set(batch)) == 5
+        assert set(batch) <= set(range(9))
+    assert len({tuple(sorted(batch)) for batch in drawn.tolist()}) > 1
+    assert not torch.equal(drawn, trainer._order(11, 9, SECRET, 2))
+    assert not torch.equal(drawn, trainer._order(10, 9, SECRET, 1))
+    assert torch.equal(drawn, trainer._order(11, 9, SECRET, 1))
 
 
 def test_inputs_are_left_alone(task: Task) -> None:

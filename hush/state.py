@@ -1,0 +1,74 @@
+"""What a round leaves to the next."""
+
+from dataclasses import dataclass, replace
+
+from torch import Tensor
+
+from hush import weights as flat
+from hush.errors import Mistake
+from hush.privacy.views import Participation
+from hush.task import Task
+from hush.traffic import Traffic
+
+
+@dataclass
+class Books:
+    """What is kept per registered client, after round `round`: one copy for a whole run, which moves on with it."""
+
+    round: int
+    traffic: Traffic
+    participation: Participation
+
+    @classmethod
+    def first(cls, clients: int) -> "Books":
+        """Before the first round."""
+        return cls(0, Traffic(clients), Participation(clients))
+
+
+@dataclass(frozen=True)
+class State:
+    """All that a round leaves to the next. Random streams need none of it: they are named, not kept.
+
+    Weights, live set and clip stay as they are. The books move on with the loop: take a `copy` of the state
+    while its round is the last one, to keep it beside a loop that goes on.
+    """
+
+    round: int
+    weights: Tensor
+    live: Tensor | None
+    clip: float | None
+    books: Books
+
+    @classmethod
+    def first(cls, task: Task) -> "State":
+        """Before the first round: the model's own weights."""
+        return cls(0, flat.flatten(task.model), None, None, Books.first(task.clients))
+
+    @property
+    def current(self) -> bool:
+        """Whether the books are still those of this round."""
+        return self.books.round == self.round
+
+    @property
+    def traffic(self) -> Traffic:
+        """The bytes of each client."""
+        return self._books().traffic
+
+    @property
+    def participation(self) -> Participation:
+        """What each client took part in."""
+        return self._books().participation
+
+    def copy(self) -> "State":
+        """A state of its own: later rounds do not change it."""
+        books = self._books()
+        traffic = Traffic(books.traffic.clients, books.traffic.counts.copy())
+        return replace(self, books=Books(self.round, traffic, Participation.of(books.participation.state())))
+
+    def _books(self) -> Books:
+        if not self.current:
+            raise Mistake(
+                f"the run has gone on from round {self.round} to {self.books.round}, and its books with it:"
+                " take report.state.copy() before asking for the next round"
+            )
+        return self.books

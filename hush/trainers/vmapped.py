@@ -1,0 +1,58 @@
+"""Any model: torch.func.vmap over the axis of the clients."""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, grad, vmap
+
+from hush.task import Loss
+from hush.weights import Layout, twin
+
+Gradients = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+
+
+def train(
+    model: nn.Module,
+    loss: Loss,
+    weights: Tensor,
+    live: Tensor | None,
+    batches: Sequence[tuple[Tensor, Tensor]],
+    rate: float,
+) -> Tensor:
+    """The updates of the live coordinates after one SGD step per batch, one row per client.
+
+    A batch is (inputs, targets), each with a leading client axis.
+    """
+    start = weights if live is None else weights[live]
+    values = start.expand(len(batches[0][0]), -1).clone()
+    slope = gradients(model, loss, weights, live)
+    statistics = Layout.of(model).parameters
+    for inputs, targets in batches:
+        grads, buffers = slope(values, inputs, targets)
+        values.sub_(grads, alpha=rate)
+        if live is None and buffers.shape[1]:
+            values[:, statistics:] = buffers
+    return values.sub_(start)
+
+
+def gradients(model: nn.Module, loss: Loss, base: Tensor, live: Tensor | None) -> Gradients:
+    """The function (values, inputs, targets) -> (gradients, buffers), each with a leading client axis.
+
+    With `live`, `values` are the live coordinates and all others stand at `base`. Without, they are
+    the whole vector. `buffers` are the running statistics after the forward pass.
+    """
+    layout, model = Layout.of(model), twin(model)  # a call puts the weights into the modules: not for two threads
+    others = [name for name, _ in model.named_buffers() if name not in layout.buffers]
+
+    def one(values: Tensor, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        flat = values if live is None else base.index_copy(0, live, values)
+        tensors = layout.views(flat)
+        # A forward pass may write to buffers: it gets copies of its own.
+        changed = {name: tensors[name].detach().clone() for name in layout.buffers}
+        counted = {name: model.get_buffer(name).clone() for name in others}
+        output = functional_call(model, {**tensors, **changed, **counted}, (inputs,))
+        after = [changed[name].reshape(-1) for name in layout.buffers]
+        return loss(output, targets), torch.cat(after) if after else values[:0]
+
+    return vmap(grad(one, has_aux=True), randomness="different")

@@ -1,0 +1,64 @@
+"""Worker threads with one math thread each: heavy arithmetic leaves Python's lock, and results keep their order."""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+from typing import TypeVar
+
+import torch
+
+from hush.errors import Mistake
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def count(workers: int | None) -> int:
+    """As many as asked for, or one for each core that this process may use."""
+    if workers is None:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if workers < 1:
+        raise Mistake(f"workers={workers} must be at least 1: how many threads train at the same time")
+    return workers
+
+
+def spread(work: Callable[[Item], Result], items: Iterable[Item], workers: int | None = None) -> Iterator[Result]:
+    """work(item) for each item, in their order; at most one result per worker waits to be taken.
+
+    Each worker computes with one math thread, however many there are, so that the numbers do not depend on it.
+    """
+    number = count(workers)
+    waiting: deque[Future[Result]] = deque()
+    pool = _pool(number)
+    try:
+        for item in items:
+            waiting.append(pool.submit(work, item))
+            if len(waiting) > number:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:  # a failed or abandoned loop leaves nothing running
+        for future in waiting:
+            future.cancel()
+        for future in waiting:
+            if not future.cancelled():
+                future.exception()
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """One math thread in this thread, as a worker has it."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@cache
+def _pool(number: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(number, "hush", initializer=torch.set_num_threads, initargs=(1,))

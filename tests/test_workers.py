@@ -1,0 +1,63 @@
+"""Worker threads: order, few results in waiting, one math thread each, nothing left behind."""
+
+import threading
+import time
+
+import pytest
+import torch
+
+from hush import workers
+from hush.errors import Mistake
+
+
+def test_in_order() -> None:
+    def slow_first(item: int) -> int:
+        time.sleep(0.02 if item == 0 else 0)
+        return item * item
+
+    assert list(workers.spread(slow_first, range(20), 3)) == [n * n for n in range(20)]
+    assert list(workers.spread(slow_first, [], 3)) == []
+
+
+def test_few_wait() -> None:
+    """What is begun is never far ahead of what was taken: memory does not grow with the items."""
+    begun: list[int] = []
+    taken = 0
+    for _ in workers.spread(begun.append, range(50), 2):
+        taken += 1
+        assert len(begun) <= taken + 3
+    assert taken == 50
+
+
+def test_one_math_thread_each() -> None:
+    mine = torch.get_num_threads()
+    assert set(workers.spread(lambda _: torch.get_num_threads(), range(8), 2)) == {1}
+    assert torch.get_num_threads() == mine
+
+
+def test_at_the_same_time() -> None:
+    both = threading.Barrier(2, timeout=10)
+    assert len(list(workers.spread(lambda _: both.wait(), range(2), 2))) == 2
+
+
+def test_a_failure_ends_it() -> None:
+    running = threading.Semaphore(0)
+
+    def work(item: int) -> int:
+        if item == 1:
+            raise ValueError("item 1")
+        running.release()
+        return item
+
+    with pytest.raises(ValueError, match="item 1"):
+        list(workers.spread(work, range(100), 2))
+    done = running._value
+    time.sleep(0.05)
+    assert running._value == done < 10
+
+
+def test_count() -> None:
+    assert workers.count(3) == 3
+    assert workers.count(None) >= 1
+    with pytest.raises(Mistake, match="workers=0 must be at least 1"):
+        workers.count(0)

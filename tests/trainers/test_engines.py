@@ -1,0 +1,255 @@
+"""Both engines, on models of every kind, against a plain loop; memory, choice and refusals."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from hush.errors import Mistake
+from hush.rng import SecretSeed
+from hush.task import Task
+from hush.trainers import Engine, Sgd, cohort, lockstep
+from hush.trainers.traits import traits
+from hush.weights import flatten
+
+SECRET = SecretSeed.simulated(1)
+EVERYONE = np.arange(12)
+
+
+class Skip(nn.Module):
+    """A model of its own making: no Sequential, a layer with weights of its own, a residual path."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.norm = nn.Conv2d(1, 4, 3, padding=1), nn.GroupNorm(2, 4)
+        self.scale, self.last = nn.Parameter(torch.ones(4, 1, 1)), nn.Linear(256, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.tanh(self.norm(self.first(x)))
+        return self.last((y + self.scale * x).flatten(1))
+
+
+class Twice(nn.Module):
+    """One layer called twice in a pass."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.inner, self.last = nn.Linear(64, 8), nn.Linear(8, 8), nn.Linear(8, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(torch.tanh(self.inner(torch.tanh(self.inner(self.first(x.flatten(1)))))))
+
+
+def tied() -> nn.Module:
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 10), nn.Tanh(), nn.Linear(10, 10), nn.Tanh(), nn.Linear(10, 10))
+    model[5].weight = model[3].weight
+    return model
+
+
+def frozen() -> nn.Module:
+    model = nn.Sequential(nn.Conv2d(1, 3, 3), nn.Tanh(), nn.Flatten(), nn.Linear(108, 6), nn.Tanh(), nn.Linear(6, 10))
+    model[3].weight.requires_grad_(False)
+    return model
+
+
+MODELS = {
+    "mlp": lambda: nn.Sequential(nn.Flatten(), nn.Linear(64, 12), nn.Tanh(), nn.Linear(12, 10, bias=False)),
+    "cnn": lambda: nn.Sequential(
+        nn.Conv2d(1, 4, 3, padding=1),
+        nn.MaxPool2d(2),
+        nn.Tanh(),
+        nn.Sequential(nn.Conv2d(4, 6, 3, stride=2, groups=2), nn.Softplus(), nn.Flatten()),
+        nn.Linear(6, 10),
+    ),
+    "wide channels": lambda: nn.Sequential(
+        nn.Conv2d(1, 8, 3), nn.Tanh(), nn.Conv2d(8, 8, 3), nn.AvgPool2d(2), nn.Flatten(), nn.Linear(32, 10)
+    ),
+    "rows of rows": lambda: nn.Sequential(
+        nn.Flatten(1, 2), nn.Linear(8, 5), nn.Tanh(), nn.Flatten(), nn.Linear(40, 10)
+    ),
+    "own making": Skip,
+    "twice": Twice,
+    "tied": tied,
+    "frozen": frozen,
+    "one layer": lambda: nn.Sequential(nn.Flatten(), nn.Linear(64, 10)),
+}
+LIVE = {"all": None, "few": 37, "many": 3, "last": -10, "first": 1}
+
+
+def live_of(task: Task, which: str) -> Tensor | None:
+    n, step = task.layout.parameters, LIVE[which]
+    if step is None:
+        return None
+    if which == "last":
+        return torch.arange(n - 10, n)
+    return torch.arange(5) if which == "first" else torch.arange(0, n, step)
+
+
+def plain(task: Task, trainer: Sgd, live: Tensor | None, clients: np.ndarray) -> Tensor:
+    """One client after the other, by autograd and nothing else, in float64."""
+    rows = []
+    start = flatten(task.model).double()
+    for client in clients.tolist():
+        held = task.split.rows_of(client)
+        batches = [held] * trainer.steps
+        if len(held) > trainer.batch:
+            batches = [held[order] for order in trainer._order(client, len(held), SECRET, 1)]
+        w = start.clone()
+        for batch in batches:
+            w.requires_grad_()
+            views = task.layout.views(w)
+            still = {name: p.double() for name, p in task.model.named_parameters() if not p.requires_grad}
+            output = torch.func.functional_call(task.model, {**still, **views}, (task.train.inputs[batch].double(),))
+            (slope,) = torch.autograd.grad(task.loss(output, task.train.targets[batch]), w)
+            mask = torch.ones_like(w) if live is None or trainer.free else torch.zeros_like(w).index_fill(0, live, 1)
+            w = (w - trainer.rate * mask * slope).detach()
+        rows.append((w - start) if live is None else (w - start)[live])
+    return torch.stack(rows)
+
+
+@pytest.mark.parametrize("which", LIVE)
+@pytest.mark.parametrize("kind", ["lockstep", "vmap"])
+@pytest.mark.parametrize("name", MODELS)
+def test_as_a_plain_loop(name: str, kind: str, which: str, make) -> None:
+    torch.manual_seed(3)
+    task = make(MODELS[name]())
+    live = live_of(task, which)
+    trainer, start = Sgd(0.3, 3, 5), flatten(task.model)
+    if kind == "lockstep" and not traits(task.model, task.train.inputs).plain:
+        with pytest.raises(Mistake, match="engine='lockstep' needs a model that calls each layer once"):
+            trainer.fit(task, start, live, EVERYONE, SECRET, 1, Engine(kind))
+        return
+    fast = trainer.fit(task, start, live, EVERYONE, SECRET, 1, Engine(kind))
+    slow = plain(task, trainer, live, EVERYONE)
+    assert slow.norm(dim=1).min() > 1e-4
+    errors = (fast.double() - slow).norm(dim=1) / slow.norm(dim=1)
+    assert errors.max() < 1e-5
+    assert torch.equal(flatten(task.model), start)
+
+
+def test_all_free(make) -> None:
+    task = make(MODELS["cnn"]())
+    live = live_of(task, "few")
+    trainer = Sgd(0.3, 3, 5, free=True)
+    slow = plain(task, trainer, live, EVERYONE)
+    for kind in ("lockstep", "vmap"):
+        fast = trainer.fit(task, flatten(task.model), live, EVERYONE, SECRET, 1, Engine(kind))
+        assert (fast.double() - slow).norm() < 1e-5 * slow.norm()
+
+
+@pytest.mark.parametrize("loss", ["cross-entropy", "own"])
+def test_any_loss(loss: str, make) -> None:
+    """A loss that is not known is taken client by client."""
+    losses = {"cross-entropy": F.cross_entropy, "own": lambda y, t: y.square().mean() - y.gather(1, t[:, None]).mean()}
+    task = make(MODELS["mlp"]())
+    task = Task(task.model, losses[loss], task.train, task.split)
+    trainer = Sgd(0.3, 2, 5)
+    fast = trainer.fit(task, flatten(task.model), None, EVERYONE, SECRET, 1, Engine("lockstep"))
+    assert (fast.double() - plain(task, trainer, None, EVERYONE)).norm() < 1e-5 * fast.norm()
+
+
+def test_traits(make) -> None:
+    inputs = torch.rand(4, 1, 8, 8)
+    found = {name: traits(model(), inputs) for name, model in MODELS.items()}
+    assert not found["twice"].plain
+    assert not found["own making"].rowwise
+    assert all(t.plain for name, t in found.items() if name != "twice")
+    assert all(t.rowwise for name, t in found.items() if name not in ("own making", "twice"))
+    assert not any(t.random for t in found.values())
+    dropped = traits(nn.Sequential(nn.Flatten(), nn.Dropout(0.5), nn.Linear(64, 10)), inputs)
+    assert dropped.random
+    assert not dropped.rowwise
+    norm = nn.Sequential(nn.Flatten(), nn.BatchNorm1d(64), nn.Linear(64, 10))
+    before = norm[1].running_mean.clone()
+    assert not traits(norm, inputs).plain
+    assert torch.equal(norm[1].running_mean, before)
+
+
+class Largest(TorchDispatchMode):
+    """The most numbers that any tensor has that is made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.size = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        for tensor in out if isinstance(out, tuple | list) else [out]:
+            if isinstance(tensor, Tensor):
+                self.size = max(self.size, tensor.numel())
+        return out
+
+
+def test_no_clients_times_weights(make) -> None:
+    """With few live coordinates nothing that is made is as large as a copy of the weights for each client."""
+    task = make(nn.Sequential(nn.Flatten(), nn.Linear(64, 900), nn.ReLU(), nn.Linear(900, 10)))
+    start = flatten(task.model)
+    live = torch.arange(0, len(start), 101)
+    sizes = {}
+    for kind in ("lockstep", "vmap"):
+        with Largest() as largest:
+            Sgd(0.3, 3, 5).fit(task, start, live, EVERYONE, SECRET, 1, Engine(kind))
+        sizes[kind] = largest.size
+    assert sizes["vmap"] >= 12 * len(start) / 2  # clients come in two groups, by the size of their batches
+    assert sizes["lockstep"] < 2 * len(start)
+
+
+def test_the_other_engine_must_be_clearly_faster(make, monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = {"lockstep": 1.0, "vmap": 1.0}
+    measured = []
+
+    def pretend(kind: str, case: object) -> float:
+        measured.append(kind)
+        return seconds[kind]
+
+    monkeypatch.setattr(cohort, "_seconds", pretend)
+    for vmap, used in ((0.5, "lockstep"), (0.2, "vmap"), (math.inf, "lockstep")):
+        seconds["vmap"] = vmap
+        task = make(MODELS["mlp"]())
+        for _ in range(2):
+            Sgd(0.3, 1, 5).fit(task, flatten(task.model), None, np.arange(3), SECRET, 1)
+        assert cohort.choose(task) == used
+    assert sorted(measured) == ["lockstep"] * 3 + ["vmap"] * 3  # once for each task
+
+
+def test_a_model_that_vmap_cannot_take(make) -> None:
+    """Its own engine trains it."""
+
+    class Branch(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(64, 10)
+
+        def forward(self, x: Tensor) -> Tensor:
+            y = self.layer(x.flatten(1))
+            return y if float(y.detach().sum()) > 0 else 2 * y
+
+    task = make(Branch())
+    trainer = Sgd(0.3, 2, 5)
+    fast = trainer.fit(task, flatten(task.model), None, EVERYONE, SECRET, 1)
+    assert (fast.double() - plain(task, trainer, None, EVERYONE)).norm() < 1e-5 * fast.norm()
+
+
+def test_chunks() -> None:
+    assert lockstep.chunk_of(1_663_370, shared=True) == 5
+    assert lockstep.chunk_of(1_663_370, shared=False) == 1
+    assert lockstep.chunk_of(10, shared=False) == 256
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"kind": "fast"}, "engine='fast' is not known: choose lockstep or vmap"),
+        ({"device": "warp"}, "device='warp' cannot be used here: choose cpu"),
+        *([] if torch.cuda.is_available() else [({"device": "cuda"}, "device='cuda' cannot be used here")]),
+        ({"memory": -1}, "memory=-1 must not be negative"),
+    ],
+)
+def test_refused(wrong: dict, sentence: str) -> None:
+    with pytest.raises(Mistake, match=sentence):
+        replace(Engine(), **wrong)
