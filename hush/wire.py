@@ -33,14 +33,6 @@ PLAN_HEADER, UPLOAD_HEADER = PLAN.size + CRC.size, UPLOAD.size + CRC.size
 
 
 @dataclass(frozen=True)
-class Size:
-    """How many bytes a message has: numbers of the model, and header."""
-
-    payload: int
-    protocol: int
-
-
-@dataclass(frozen=True)
 class Message:
     """Packed bytes, and how many of them are header."""
 
@@ -96,11 +88,6 @@ def pack_upload(row: Tensor, round: int, answers: bytes) -> Message:
     """What travels up from one client: `answers` is the digest of the plan."""
     head = UPLOAD.pack(MAGIC, VERSION, 2, 32, round, row.numel(), answers)
     return _seal(head, _floats(row))
-
-
-def upload_size(count: int) -> Size:
-    """What `pack_upload` makes of a row of `count` numbers, whatever they are: for a simulator that packs none."""
-    return Size(4 * count, UPLOAD_HEADER)
 
 
 def unpack_upload(data: bytes, size: int, round: int, answers: bytes) -> Tensor:

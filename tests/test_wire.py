@@ -64,12 +64,6 @@ def test_sizes() -> None:
     assert (message.protocol, message.payload, len(message.data)) == (28, 12, 40)
 
 
-@pytest.mark.parametrize("count", [0, 1, 3, 6010])
-def test_the_size_of_an_upload_without_packing_it(count: int) -> None:
-    message, size = wire.pack_upload(torch.ones(count), 7, ANSWERS), wire.upload_size(count)
-    assert (size.payload, size.protocol) == (message.payload, message.protocol)
-
-
 def test_a_row_that_does_not_lie_in_a_row() -> None:
     """Packed number by number, whatever the strides."""
     columns = torch.arange(6, dtype=torch.float32).reshape(3, 2)
