@@ -15,6 +15,8 @@ from hush.sampling import Fixed, Poisson
 from hush.scheme import Scheme
 from hush.stages import AdaptiveClip
 from hush.task import Task
+from hush.trainers import Engine
+from hush.transports import Local, Transport
 from hush.weights import flatten
 from reference import twins
 from reference.draws import Draws
@@ -33,8 +35,8 @@ def setting(task: Task, knobs: Knobs, seed: int = SEED, total: int = 3) -> Setti
     return Setting(task, knobs, draws, total, S, knobs.noise)
 
 
-def last(scheme: Scheme, task: Task, seed: int = SEED, total: int = 3) -> Report:
-    return list(rounds(scheme, task, rounds=total, seed=seed, accountant="rdp"))[-1]
+def last(scheme: Scheme, task: Task, seed: int = SEED, total: int = 3, transport: Transport | None = None) -> Report:
+    return list(rounds(scheme, task, rounds=total, seed=seed, accountant="rdp", transport=transport))[-1]
 
 
 def assert_same(fast: Tensor, slow: Tensor, start: Tensor) -> None:
@@ -57,6 +59,28 @@ def test_equal(name: str, sampling: str, task: Task, knobs: Knobs) -> None:
     knobs = replace(knobs, sampling=SAMPLINGS[sampling])
     fast = last(ENTRIES[name].scheme(knobs), task).state.weights
     assert_same(fast, TWINS[name](setting(task, knobs)), flatten(task.model))
+
+
+def convolutional() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(1, 4, 3, padding=1), nn.MaxPool2d(2), nn.Tanh(), nn.Conv2d(4, 5, 3), nn.Flatten(), nn.Linear(20, 10)
+    )
+
+
+@pytest.mark.parametrize("engine", [None, "lockstep", "vmap"])
+@pytest.mark.parametrize("name", ["fl-std", "fl-std-dp", "fl-top-dp", "fl-bas-2-dp", "fl-bas-3"])
+def test_equal_for_any_block_and_number_of_workers(name: str, engine: str | None, make, knobs: Knobs) -> None:
+    """Within 1e-5 of the twin; the same bits for any number of workers, and when repeated."""
+    task = make(convolutional())
+    knobs = replace(knobs, sampling=Poisson(0.6))
+    scheme, slow = ENTRIES[name].scheme(knobs), TWINS[name](setting(task, knobs))
+    for block in (None, 1, 3, 100):
+        found = [
+            last(scheme, task, transport=Local(block, workers=workers, engine=Engine(engine))).state.weights
+            for workers in (1, 2, 5, 1)
+        ]
+        assert_same(found[0], slow, flatten(task.model))
+        assert all(torch.equal(found[0], other) for other in found)
 
 
 def test_the_setting_is_a_test(task: Task, knobs: Knobs) -> None:
