@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check format clean
+.PHONY: demo test bench check format clean
 
 # The stamp is younger than the files that say what to install, or the environment is made anew.
 $(VENV)/installed: pyproject.toml constraints.txt
@@ -21,6 +21,10 @@ demo: $(VENV)/installed
 test: $(VENV)/installed
 	$(BIN)/pytest
 
+# About half an hour on a quiet machine; builds an environment for each peer the first time.
+bench: $(VENV)/installed
+	$(BIN)/python benchmarks/bench.py
+
 check: $(VENV)/installed
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -31,4 +35,4 @@ format: $(VENV)/installed
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) runs
+	rm -rf $(VENV) .bench runs

@@ -55,9 +55,13 @@ class Engine:
             raise Mistake(f"device={self.device!r} cannot be used here: choose cpu ({_line(error)})") from None
 
 
-def block(weights: int, live: bool) -> int:
+def block(task: Task, live: Tensor | None) -> int:
     """How many clients a block has by default."""
-    return lockstep.chunk_of(weights, live)
+    found = _cut(task, live)
+    if found is None:
+        return lockstep.chunk_of(task.layout.size, live is not None)
+    # Cheap to train, but what the front gives may still be missing: some blocks for each worker.
+    return min(25, lockstep.chunk_of(task.layout.size - found.start, live is not None))
 
 
 def descend(
@@ -77,14 +81,13 @@ def descend(
     all rows in every step.
     """
     model, split = task.model, task.split
-    like = traits(model, task.train.inputs)
-    found = prefix.cut(model, live) if like.plain and not like.random else None
+    like, found = traits(model, task.train.inputs), _cut(task, live)
     starts = split.starts[torch.from_numpy(clients)].unsqueeze(1)
     here = torch.arange(size).expand(len(clients), 1, size) if order is None else order
     rows = split.rows[starts.unsqueeze(2) + here]
     targets = task.train.targets[rows]
     if found is None:
-        inputs = task.train.inputs[rows]
+        inputs = task.train.inputs.index_select(0, rows.flatten()).view(*rows.shape, *task.train.inputs.shape[1:])
     else:
         inputs = _features(task, found, weights, clients, order, rows, steps, engine)
         model, weights = found.back, weights[found.start :]
@@ -98,6 +101,11 @@ def descend(
         batches = [(x.to(device), y.to(device)) for x, y in batches]
     case = _Case(model, task.loss, weights, live, batches, rate, like)
     return _run(engine.kind or choose(task), case).cpu()
+
+
+def _cut(task: Task, live: Tensor | None) -> prefix.Cut | None:
+    like = traits(task.model, task.train.inputs)
+    return prefix.cut(task.model, live) if like.plain and not like.random else None
 
 
 def _features(

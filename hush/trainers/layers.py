@@ -106,6 +106,8 @@ class OwnLinear(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, anchor: Tensor, layer: Learning) -> Tensor:
         ctx.save_for_backward(x)
         ctx.layer = layer
+        if not layer.started:  # all clients are at the base
+            return F.linear(x, layer.weight.base, None if layer.bias is None else layer.bias.base)
         if layer.chunk == 1:
             return F.linear(x, layer.weight.of(0), _bias(layer, 0))
         assert layer.weight.own is not None
@@ -124,7 +126,10 @@ class OwnLinear(torch.autograd.Function):
         rows, slopes = (t.reshape(layer.chunk, -1, t.shape[-1]) for t in (x, g))
         back = None
         if ctx.needs_input_grad[0]:
-            back = (slopes[0] @ own[0] if layer.chunk == 1 else torch.bmm(slopes, own)).view(x.shape)
+            if layer.chunk == 1:
+                back = (slopes[0] @ own[0]).view(x.shape)
+            else:
+                back = (torch.bmm(slopes, own) if layer.started else g @ weight.base).view(x.shape)
         if weight.spot is None and layer.chunk == 1:
             own[0].addmm_(slopes[0].t(), rows[0], alpha=-layer.rate)
         elif weight.spot is None:
@@ -222,15 +227,16 @@ class Convolution(torch.autograd.Function):
 
 
 class Pool(nn.Module):
-    """nn.MaxPool2d with channels last, where it is faster."""
+    """nn.MaxPool2d with channels last, where it is faster; `back`: what comes out is in the usual order."""
 
-    def __init__(self, pool: nn.MaxPool2d) -> None:
+    def __init__(self, pool: nn.MaxPool2d, back: bool = False) -> None:
         super().__init__()
-        self.pool = pool
+        self.pool, self.back = pool, back
 
     def forward(self, x: Tensor) -> Tensor:
+        """The maxima."""
         out: Tensor = self.pool(_channels_last(x) if x.dim() == 4 else x)
-        return out
+        return out.contiguous() if self.back else out
 
 
 def _each(layer: Learning, x: Tensor, one: Callable[[int, Tensor], Tensor]) -> Tensor:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from hush.task import Task
+from hush.trainers.layers import Pool
 from hush.trainers.traits import rowwise
 from hush.weights import bound
 
@@ -86,6 +87,9 @@ def features(task: Task, found: Cut, weights: Tensor, clients: list[int], budget
 def front(found: Cut, weights: Tensor) -> Callable[[Tensor], Tensor]:
     """The function from rows of one client to what the front gives for them."""
     model = bound(found.front, weights[: found.start])
+    for place, module in list(model.named_modules()):
+        if type(module) is nn.MaxPool2d:
+            model.set_submodule(place, Pool(module, back=True))
 
     def run(rows: Tensor) -> Tensor:
         with torch.no_grad():

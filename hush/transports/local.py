@@ -49,7 +49,7 @@ class Local:
         if len(cohort) < plan.floor:
             traffic.up(cohort, wire.pack_upload(torch.zeros(size), plan.round, order.digest))  # sent in vain
             raise Aborted(f"round {plan.round}: {len(cohort)} clients answered and the noise relies on {plan.floor:g}")
-        length = self.block or block(plan.weights.numel(), plan.live is not None)
+        length = self.block or block(task, plan.live)
         blocks = [cohort[first : first + length] for first in range(0, len(cohort), length)]
 
         def train(members: Members) -> tuple[Tensor, Tensor]:
