@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -14,6 +15,7 @@ from hush.spec import Members
 from hush.stages import Clip, Noise, Stage
 from hush.task import Task
 from hush.trainers import Engine, Trainer
+from hush.trainers.traits import seeded, traits
 from hush.trainers.vmapped import gradients
 from hush.weights import Layout, flatten
 
@@ -265,8 +267,8 @@ def accumulate(task: Task, weights: Tensor, inputs: Tensor, targets: Tensor, rat
     slope = gradients(task.model, task.loss, weights, None)
     values = weights.expand(len(inputs), -1).clone()
     scores = torch.zeros_like(values)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)  # dropout, if the model has any, is the same for everybody who derives the set
+    # Dropout, if the model has any, is the same for everybody who derives the set.
+    with seeded(0) if traits(task.model, inputs[0]).random else nullcontext():
         for _ in range(steps):
             grads, _ = slope(values, inputs, targets)
             scores += grads.abs()

@@ -28,10 +28,11 @@ def evaluate(
     samples = samples if samples is not None else task.test
     if samples is None:
         raise Mistake("the task has no test data: give Task(test=...) or pass samples to evaluate()")
-    model = bound(task.model, weights).eval()
 
     def score(first: int) -> tuple[float, int]:
-        inputs, targets = samples.inputs[first : first + batch], samples.targets[first : first + batch]
+        # A copy of both: a model may keep what it computed, or change what it was given.
+        model, inputs = bound(task.model, weights).eval(), samples.inputs[first : first + batch].clone()
+        targets = samples.targets[first : first + batch]
         with torch.inference_mode():
             output = model(inputs)
             answers = output.argmax(1) if output.shape[-1] > 1 and output.dim() > 1 else (output > 0).flatten()

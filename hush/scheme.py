@@ -70,6 +70,8 @@ class Scheme:
     def client(self, task: Task, plan: Plan, clients: Members, secret: SecretSeed, engine: Engine = Engine()) -> Tensor:
         """The uploads of a block of clients, one row each: training, then the stages in order."""
         x = self.trainer.fit(task, plan.weights, plan.live, clients, secret, plan.round, engine)
+        if x.untyped_storage().data_ptr() == plan.weights.untyped_storage().data_ptr():
+            x = x.clone()  # stages work in place
         sizes = task.split.sizes_of(clients)
         for stage, spec in zip(self.stages, self.specs(self.width(plan), plan.clip), strict=False):
             x = stage.encode(x, Context(spec, plan, clients, sizes, secret))

@@ -58,7 +58,10 @@ def flatten(model: nn.Module) -> Tensor:
 
 def twin(model: nn.Module) -> nn.Module:
     """The same model in modules of its own, for a thread of its own: tensors are shared, not copied."""
-    return copy.deepcopy(model, {id(t): t for t in (*model.parameters(), *model.buffers())})
+    shared: dict[int, object] = {id(t): t for t in (*model.parameters(), *model.buffers())}
+    for module in model.modules():  # what an earlier pass left there cannot be copied with its history
+        shared |= {id(t): t.detach() for t in vars(module).values() if isinstance(t, Tensor) and not t.is_leaf}
+    return copy.deepcopy(model, shared)
 
 
 def bound(model: nn.Module, flat: Tensor) -> nn.Module:

@@ -1,8 +1,9 @@
 """Worker threads with one math thread each: heavy arithmetic leaves Python's lock, and results keep their order."""
 
 import os
+import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
@@ -25,12 +26,20 @@ def count(workers: int | None) -> int:
     return workers
 
 
-def spread(work: Callable[[Item], Result], items: Iterable[Item], workers: int | None = None) -> Iterator[Result]:
+def spread(work: Callable[[Item], Result], items: Sequence[Item], workers: int | None = None) -> Iterator[Result]:
     """work(item) for each item, in their order; at most one result per worker waits to be taken.
 
     Each worker computes with one math thread, however many there are, so that the numbers do not depend on it.
     """
     number = count(workers)
+    # Nothing to spread, or a worker that spreads: waiting for other workers it might wait for ever.
+    if number == 1 or len(items) <= 1 or getattr(_here, "working", False):
+        for item in items:
+            with alone():
+                result = work(item)
+            yield result
+            del result  # before the next one is made
+        return
     waiting: deque[Future[Result]] = deque()
     pool = _pool(number)
     try:
@@ -59,6 +68,18 @@ def alone() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+_here = threading.local()
+
+
+def _begin() -> None:
+    _here.working = True
+    torch.set_num_threads(1)
+
+
 @cache
 def _pool(number: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(number, "hush", initializer=torch.set_num_threads, initargs=(1,))
+    return ThreadPoolExecutor(number, "hush", initializer=_begin)
+
+
+# A forked process has no threads of its own.
+os.register_at_fork(after_in_child=_pool.cache_clear)

@@ -16,6 +16,7 @@ from hush.rng import PublicSeed
 from hush.sampling import Fixed
 from hush.stages import Clip
 from hush.task import Task
+from hush.trainers import memory
 from hush.weights import glorot
 
 # A busy machine must not fail a test: no limits on seconds, and the same cases each time.
@@ -23,6 +24,13 @@ settings.register_profile("hush", deadline=None, derandomize=True, suppress_heal
 settings.load_profile("hush")
 
 torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What tests measure is not for the user's own runs."""
+    memory.FILE = tmp_path_factory.mktemp("cache") / "engines.json"
+
 
 SIZES = (1, 2, 3, 4, 5, 5, 6, 8, 9, 11, 13, 20)
 Make = Callable[[nn.Module], Task]

@@ -1,7 +1,9 @@
 """Worker threads: order, few results in waiting, one math thread each, nothing left behind."""
 
+import multiprocessing
 import threading
 import time
+import warnings
 
 import pytest
 import torch
@@ -54,6 +56,31 @@ def test_a_failure_ends_it() -> None:
     done = running._value
     time.sleep(0.05)
     assert running._value == done < 10
+
+
+def test_a_worker_that_spreads_work() -> None:
+    """It does it itself: waiting for a free worker it might wait for ever."""
+
+    def outer(item: int) -> int:
+        return sum(workers.spread(lambda n: n * item, range(4), 1))
+
+    assert list(workers.spread(outer, range(3), 1)) == [0, 6, 12]
+
+
+def _in_child(queue) -> None:
+    queue.put(list(workers.spread(lambda n: n + 1, range(3), 2)))
+
+
+def test_after_a_fork() -> None:
+    list(workers.spread(abs, range(3), 2))
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=_in_child, args=(queue,))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # newer Pythons warn of forks beside threads
+        child.start()
+    assert queue.get(timeout=30) == [1, 2, 3]
+    child.join(30)
 
 
 def test_count() -> None:

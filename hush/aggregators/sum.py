@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -18,8 +19,13 @@ class Sum:
         """From blocks of (uploads, numbers of records), one row per client."""
         body, count, weight = np.zeros(size), 0, 0.0
         for rows, sizes in uploads:
-            for row in rows.numpy():  # in the order of the clients, whatever the blocks: the same bits
-                body += row  # numpy widens in passing, torch would make a float64 copy of the row first
+            _add(body, rows.numpy())
             count += len(rows)
             weight += float(sizes.sum())
+            del rows  # before the next ones are made
         return Total(torch.from_numpy(body), count, weight)
+
+
+def _add(body: npt.NDArray[np.float64], rows: npt.NDArray[np.float32]) -> None:
+    for row in rows:  # in the order of the clients, whatever the blocks: the same bits
+        body += row  # numpy widens in passing, torch would make a float64 copy of the row first

@@ -26,5 +26,8 @@ class Trainer(Protocol):
         round: int,
         engine: Engine = Engine(),
     ) -> Tensor:
-        """One row per client: what it has to say of the live coordinates (of all, where live is None)."""
+        """One row per client: what it has to say of the live coordinates (of all, where live is None).
+
+        The rows are given away: stages change them in place.
+        """
         ...

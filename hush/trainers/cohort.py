@@ -1,11 +1,10 @@
 """A block of clients at once: where, by which engine, and what of it only once."""
 
 import copy
-import math
 import threading
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 from weakref import WeakKeyDictionary
 
@@ -17,16 +16,16 @@ from hush import workers
 from hush.errors import Mistake
 from hush.spec import Members
 from hush.task import Loss, Task
-from hush.trainers import lockstep, prefix, vmapped
+from hush.trainers import lockstep, memory, prefix, vmapped
+from hush.trainers.batches import Batches
 from hush.trainers.traits import Traits, rowwise, traits
 from hush.weights import flatten
 
 Kind = Literal["lockstep", "vmap"]
-Batches = Sequence[tuple[Tensor, Tensor]]
 
 # Weights from which a model is worth one client at a time, where clients cannot share a forward pass.
 LARGE = 2**17
-# A measured block overrules the usual choice if it is so many times faster. Far from 1, so that two runs agree.
+# A measured block overrules the usual choice if it is so many times faster.
 CLEARLY = 3.0
 
 
@@ -50,9 +49,9 @@ class Engine:
         if self.memory < 0:
             raise Mistake(f"memory={self.memory} must not be negative: bytes for what frozen layers gave")
         try:
-            torch.empty(0, device=self.device)
-        except (RuntimeError, AssertionError) as error:
-            raise Mistake(f"device={self.device!r} cannot be used here: choose cpu ({_line(error)})") from None
+            float(torch.zeros(1, device=self.device))
+        except Exception:
+            raise Mistake(f"device={self.device!r} cannot be used here: choose cpu or what torch has") from None
 
 
 def block(task: Task, live: Tensor | None) -> int:
@@ -80,56 +79,75 @@ def descend(
     `order` holds the positions of each batch among the client's own rows: (clients, steps, size); None is
     all rows in every step.
     """
-    model, split = task.model, task.split
+    model, split, device = task.model, task.split, torch.device(engine.device)
     like, found = traits(model, task.train.inputs), _cut(task, live)
-    starts = split.starts[torch.from_numpy(clients)].unsqueeze(1)
-    here = torch.arange(size).expand(len(clients), 1, size) if order is None else order
-    rows = split.rows[starts.unsqueeze(2) + here]
-    targets = task.train.targets[rows]
-    if found is None:
-        inputs = task.train.inputs.index_select(0, rows.flatten()).view(*rows.shape, *task.train.inputs.shape[1:])
-    else:
-        inputs = _features(task, found, weights, clients, order, rows, steps, engine)
+    starts = split.starts[torch.from_numpy(clients)].view(-1, 1, 1)
+    rows = split.rows[starts + (torch.arange(size).view(1, 1, -1) if order is None else order)]
+    source = _Plain(task, rows) if found is None else _Front(task, found, weights, clients, order, rows, engine.memory)
+    if found is not None:
         model, weights = found.back, weights[found.start :]
-        like = replace(like, rowwise=rowwise(model))
         live = None if live is None else live - found.start
-    batches = [(inputs[:, min(s, inputs.shape[1] - 1)], targets[:, min(s, targets.shape[1] - 1)]) for s in range(steps)]
-    device = torch.device(engine.device)
+        like = replace(like, rowwise=rowwise(model), rough=True)  # its first layer may work in place
+    batches = Batches(len(clients), steps, source.gather, order is None, like.rough, device)
     if device.type != "cpu":
         model, weights = _there(model, device), weights.to(device)
         live = None if live is None else live.to(device)
-        batches = [(x.to(device), y.to(device)) for x, y in batches]
     case = _Case(model, task.loss, weights, live, batches, rate, like)
-    return _run(engine.kind or choose(task), case).cpu()
+    if engine.kind != "lockstep":
+        return _run(engine.kind or choose(task), case).cpu()
+    try:
+        return _run("lockstep", case).cpu()
+    except (AttributeError, IndexError, TypeError) as error:  # what `choose` would have found out
+        raise Mistake(f"engine='lockstep' cannot take this model apart ({error}): leave it out") from error
+
+
+@dataclass(frozen=True)
+class _Plain:
+    """The clients' rows as they are; `rows`: (clients, steps, size), or one step for all."""
+
+    task: Task
+    rows: Tensor
+
+    def gather(self, step: int, who: slice) -> tuple[Tensor, Tensor]:
+        """The inputs and targets of these clients in this step."""
+        rows, data = self.rows[who, step], self.task.train
+        inputs = data.inputs.index_select(0, rows.flatten()).view(*rows.shape, *data.inputs.shape[1:])
+        return inputs, data.targets[rows]
+
+
+@dataclass(frozen=True)
+class _Front:
+    """What the front gives for the clients' rows: for all of a client's at once, where a round uses as many."""
+
+    task: Task
+    found: prefix.Cut
+    weights: Tensor
+    clients: Members
+    order: Tensor | None
+    rows: Tensor
+    memory: int
+
+    @cached_property
+    def held(self) -> dict[int, Tensor]:
+        """By client; those with many rows are not there."""
+        used = self.rows.shape[1] * self.rows.shape[2]
+        few = self.clients[(self.task.split.sizes_of(self.clients) <= used).numpy()].tolist()
+        return dict(zip(few, prefix.features(self.task, self.found, self.weights, few, self.memory), strict=True))
+
+    def gather(self, step: int, who: slice) -> tuple[Tensor, Tensor]:
+        """The inputs of the back and the targets of these clients in this step."""
+        rows, members, data = self.rows[who, step], self.clients[who].tolist(), self.task.train
+        if self.order is None:
+            return torch.stack([self.held[client] for client in members]), data.targets[rows]
+        run, inputs = prefix.front(self.found, self.weights), []
+        for client, mine, place in zip(members, rows, self.order[who, step], strict=True):
+            inputs.append(self.held[client][place] if client in self.held else run(data.inputs[mine]))
+        return torch.stack(inputs), data.targets[rows]
 
 
 def _cut(task: Task, live: Tensor | None) -> prefix.Cut | None:
     like = traits(task.model, task.train.inputs)
     return prefix.cut(task.model, live) if like.plain and not like.random else None
-
-
-def _features(
-    task: Task,
-    found: prefix.Cut,
-    weights: Tensor,
-    clients: Members,
-    order: Tensor | None,
-    rows: Tensor,
-    steps: int,
-    engine: Engine,
-) -> Tensor:
-    """The inputs of the back, for every client and step: of all its rows where that is less work."""
-    if order is None:
-        return torch.stack(prefix.features(task, found, weights, clients.tolist(), engine.memory)).unsqueeze(1)
-    members = [int(k) for k in clients]
-    few = max(len(task.split.rows_of(k)) for k in members) <= steps * rows.shape[2]
-    if few:
-        held = prefix.features(task, found, weights, members, engine.memory)
-        return torch.stack([mine[positions] for mine, positions in zip(held, order, strict=True)])
-    run = prefix.front(found, weights)
-    fresh = [run(task.train.inputs[mine.flatten()]) for mine in rows]
-    whole = torch.stack(fresh)
-    return whole.view(*rows.shape, *whole.shape[2:])
 
 
 @dataclass(frozen=True)
@@ -159,10 +177,19 @@ _lock = threading.Lock()
 
 def choose(task: Task) -> Kind:
     """The engine for a task: by the model, unless a measured block shows the other to be clearly faster."""
-    with _lock, workers.alone():  # one thread measures, the others wait for what it finds
+    with _lock:  # one thread measures, the others wait for what it finds
         if task not in _kinds:
-            _kinds[task] = _choose(task)
+            with workers.alone():
+                _kinds[task] = _choose(task)
         return _kinds[task]
+
+
+def _name(task: Task) -> str:
+    """The model, its input and what computes, in words."""
+    shapes = [tuple(shape) for shape in task.layout.shapes]
+    like = traits(task.model, task.train.inputs)
+    rows = int(task.split.sizes_of(np.arange(1))[0])
+    return f"{task.model} {shapes} {tuple(task.train.inputs.shape[1:])} {rows} {like} {torch.__version__}"
 
 
 def _choose(task: Task) -> Kind:
@@ -172,32 +199,39 @@ def _choose(task: Task) -> Kind:
     # As many clients as vmap has memory for, two steps, on a few rows of each.
     clients = np.arange(max(1, min(task.clients, 100, 2**22 // len(weights))))
     size = min(10, int(task.split.sizes_of(clients).min()))
-    rows = torch.stack([task.split.rows_of(k)[:size] for k in clients.tolist()])
-    batches = [(task.train.inputs[rows], task.train.targets[rows])] * 2
-    case = _Case(task.model, task.loss, weights, None, batches, 1e-3, like)
+    rows = torch.stack([task.split.rows_of(k)[:size] for k in clients.tolist()]).unsqueeze(1)
+    batches = Batches(len(clients), 2, _Plain(task, rows).gather, True, like.rough, torch.device("cpu"))
+    few = torch.arange(0, task.layout.parameters, max(1, task.layout.parameters // 100))
+    case = _Case(task.model, task.loss, weights, None, batches, 1e-2, like)
+    try:
+        ours = [_run("lockstep", replace(case, live=live)) for live in (None, few)]
+    except Exception:  # a model that cannot be taken apart, in whatever way it says so
+        return "vmap"
+    try:
+        theirs = [_run("vmap", replace(case, live=live)) for live in (None, few)]
+    except Exception:
+        return "lockstep"
+    if any((a - b).norm() > 1e-3 * b.norm() for a, b in zip(ours, theirs, strict=True)):
+        return "vmap"  # its layers do something that is not known here
+    # Remembered on this machine: the engines round differently, and a run that is repeated is to have the same bits.
+    found = memory.recall(_name(task), ("lockstep", "vmap"), lambda: _faster(case))
+    return "lockstep" if found == "lockstep" else "vmap"
+
+
+def _faster(case: _Case) -> Kind:
     usual: Kind
     other: Kind
-    usual, other = ("lockstep", "vmap") if like.rowwise or len(weights) >= LARGE else ("vmap", "lockstep")
+    usual, other = ("lockstep", "vmap") if case.like.rowwise or case.weights.numel() >= LARGE else ("vmap", "lockstep")
     return other if _seconds(usual, case) > CLEARLY * _seconds(other, case) else usual
 
 
 def _seconds(kind: Kind, case: _Case) -> float:
     """CPU seconds of a block."""
-    trials = []
-    for _ in range(2):  # the first one warms up
-        began = time.thread_time()
-        try:
-            _run(kind, case)
-        except RuntimeError:  # a model that vmap cannot take
-            return math.inf
-        trials.append(time.thread_time() - began)
-    return min(trials)
+    began = time.thread_time()
+    _run(kind, case)
+    return time.thread_time() - began
 
 
 def _there(model: nn.Module, device: torch.device) -> nn.Module:
     """A copy of the model on the device; its trained weights come with each call."""
     return copy.deepcopy(model).to(device)
-
-
-def _line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0]

@@ -46,7 +46,7 @@ class Weights:
         if self.spot is None:
             self.own.copy_(self.base.expand_as(self.own))
         else:
-            self.own.flatten(1)[:, self.spot] = self.base.flatten()[self.spot]
+            self.own.view(len(self.own), -1)[:, self.spot] = self.base.flatten()[self.spot]
 
     def of(self, client: int) -> Tensor:
         """The client's copy, or the one that all share."""
@@ -60,9 +60,9 @@ class Weights:
             self.own[who].add_(gradients, alpha=-rate)
         elif len(self.spot):
             assert self.moved is not None
-            moved = self.moved[who].add_(gradients.flatten(1)[:, self.spot], alpha=-rate)
+            moved = self.moved[who].add_(gradients.reshape(len(gradients), -1)[:, self.spot], alpha=-rate)
             if self.own is not None:
-                self.own[who].flatten(1)[:, self.spot] = self.base.flatten()[self.spot] + moved
+                self.own[who].view(len(gradients), -1)[:, self.spot] = self.base.flatten()[self.spot] + moved
 
 
 class Learning(nn.Module):
@@ -114,7 +114,7 @@ class OwnLinear(torch.autograd.Function):
         y = torch.bmm(x.reshape(layer.chunk, -1, x.shape[-1]), layer.weight.own[: layer.chunk].transpose(1, 2))
         if layer.bias is not None:
             y += layer.bias.base if layer.bias.own is None else layer.bias.own[: layer.chunk].unsqueeze(1)
-        return y.view(*x.shape[:-1], -1)
+        return _shaped(y, (*x.shape[:-1], y.shape[-1]))
 
     @staticmethod
     @once_differentiable
@@ -151,7 +151,7 @@ class SharedLinear(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, anchor: Tensor, layer: Learning) -> Tensor:
-        weight, bias, rows = layer.weight, layer.bias, x.flatten(0, -2)
+        weight, bias, rows = layer.weight, layer.bias, x.reshape(-1, x.shape[-1])
         y = F.linear(rows, weight.base, None if bias is None or bias.own is not None else bias.base)
         if bias is not None and bias.own is not None:
             y.view(layer.chunk, -1, y.shape[1]).add_(bias.own[: layer.chunk].unsqueeze(1))
@@ -161,13 +161,13 @@ class SharedLinear(torch.autograd.Function):
             ctx.save_for_backward(picked)
             if ctx.moved:
                 y += _terms(layer, layer.row, y.shape[1], picked)
-        return y.view(*x.shape[:-1], -1)
+        return _shaped(y, (*x.shape[:-1], y.shape[-1]))
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, None, None]:
         layer: Learning = ctx.layer
-        weight, bias, rows = layer.weight, layer.bias, g.flatten(0, -2)
+        weight, bias, rows = layer.weight, layer.bias, g.reshape(-1, g.shape[-1])
         back = rows @ weight.base if ctx.needs_input_grad[0] else None
         if weight.live:
             assert weight.moved is not None
@@ -245,6 +245,12 @@ def _each(layer: Learning, x: Tensor, one: Callable[[int, Tensor], Tensor]) -> T
         return one(0, x)
     size = len(x) // layer.chunk
     return torch.cat([one(c, x[c * size : (c + 1) * size]) for c in range(layer.chunk)])
+
+
+def _shaped(y: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """In this shape, and not as a view: what comes next may work in place, which autograd forbids on views."""
+    out: Tensor = torch.ops.aten._unsafe_view(y, shape)
+    return out
 
 
 def _bias(layer: Learning, client: int) -> Tensor | None:

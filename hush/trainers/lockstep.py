@@ -1,7 +1,7 @@
 """A few clients at a time, step by step, with one copy of what they share and products over their axis."""
 
 import itertools
-from collections.abc import Sequence
+from collections import OrderedDict
 
 import torch
 import torch.nn.functional as F
@@ -9,10 +9,12 @@ from torch import Tensor, nn
 from torch.func import vmap
 
 from hush.task import Loss
+from hush.trainers.batches import Batches
 from hush.trainers.layers import SPARSE, Learning, Pool, Weights
+from hush.trainers.traits import hooked
 from hush.weights import twin
 
-Batches = Sequence[tuple[Tensor, Tensor]]
+IGNORED = -100  # cross_entropy leaves rows of this class out of its mean
 
 
 def chunk_of(weights: int, shared: bool) -> int:
@@ -25,10 +27,10 @@ def train(
 ) -> Tensor:
     """The updates of the live coordinates after one SGD step per batch, one row per client.
 
-    A batch is (inputs, targets), each with a leading client axis. `together`: rows of several clients may
-    share a forward pass, which is right where the model treats each row by itself.
+    `together`: rows of several clients may share a forward pass, which is right where the model treats each row
+    by itself.
     """
-    clients = len(batches[0][0])
+    clients = batches.clients
     updates = weights.new_empty(clients, weights.numel() if live is None else live.numel())
     worker = _Worker(model, weights, live, rate, clients, together)
     for first in range(0, clients, worker.chunk):
@@ -49,8 +51,8 @@ class _Worker:
         together = together and all(id(p) in held for _, p in trained)
         self.chunk = min(clients, chunk_of(weights.numel(), live is not None)) if together else 1
         self.moved = weights.new_zeros(self.chunk, 0 if live is None else live.numel())
-        own = {id(layer.weight) for layer in layers.values() if isinstance(layer, nn.Linear)}
-        parts = self._parts(trained, live, own)
+        linear = {id(layer.weight) for layer in layers.values() if isinstance(layer, nn.Linear)}
+        parts = self._parts(trained, live, linear)
         # Of a model that treats rows alone, only its Sequentials have places to put a layer in.
         self.model = _sequence(model) if together else twin(model)
         self.learning: list[Learning] = []
@@ -82,9 +84,11 @@ class _Worker:
         """Train clients first, first + 1, ..., and write their updates to the rows of `out`."""
         chunk = len(out)
         self._reset(chunk, out)
-        for inputs, targets in batches:
-            y = self.model(inputs[first : first + chunk].flatten(0, 1)).unflatten(0, (chunk, -1))
-            _total(loss, y, targets[first : first + chunk]).backward()  # type: ignore[no-untyped-call]
+        for step in range(batches.steps):
+            inputs, targets = batches.get(step, slice(first, first + chunk))
+            total = _total(loss, self.model(inputs.flatten(0, 1)).unflatten(0, (chunk, -1)), targets)
+            if total.requires_grad:  # it does not where the pass leaves out all that is live
+                total.backward()  # type: ignore[no-untyped-call]
             for layer in self.learning:
                 layer.started = True
             with torch.no_grad():
@@ -118,7 +122,7 @@ class _Worker:
 
     def _put(self, place: str, module: nn.Module) -> None:
         if place:
-            self.model.set_submodule(place, module)
+            self.model.set_submodule(place, module, strict=True)
         else:
             self.model = module
 
@@ -134,7 +138,7 @@ class _Worker:
                 own = None if self.chunk == 1 else base.new_empty(self.chunk, *p.shape)
                 parts[id(p)] = Weights(base, None, None, own)
             else:
-                low, high = torch.searchsorted(live, torch.tensor([start, stop])).tolist()
+                low, high = torch.searchsorted(live, live.new_tensor([start, stop])).tolist()
                 shared = high == low or (id(p) in linear and high - low <= SPARSE * p.numel())
                 own = None if shared else base.expand(self.chunk, *p.shape).clone()
                 parts[id(p)] = Weights(base, live[low:high] - start, self.moved[:, low:high], own)
@@ -147,14 +151,16 @@ def _total(loss: Loss, outputs: Tensor, targets: Tensor) -> Tensor:
     if len(outputs) == 1:
         return loss(outputs[0], targets[0])
     if loss is F.cross_entropy and outputs.dim() == 3 and targets.dim() == 2:  # one call for all of them
-        whole = F.cross_entropy(outputs.flatten(0, 1), targets.flatten(), reduction="sum")
-        return whole / outputs.shape[1]
+        rows = F.cross_entropy(outputs.flatten(0, 1), targets.flatten(), reduction="none").view(targets.shape)
+        return (rows.sum(1) / (targets != IGNORED).sum(1)).sum()
     return vmap(loss)(outputs, targets).sum()
 
 
 def _sequence(module: nn.Module) -> nn.Module:
     """The same layers in Sequentials of their own: cheaper than a copy of everything."""
-    return nn.Sequential(*map(_sequence, module)) if isinstance(module, nn.Sequential) else module
+    if not isinstance(module, nn.Sequential):
+        return module
+    return nn.Sequential(OrderedDict((name, _sequence(child)) for name, child in module.named_children()))
 
 
 def _still(p: Tensor | None) -> Weights | None:
@@ -172,7 +178,7 @@ def _layers(model: nn.Module) -> dict[str, nn.Linear | nn.Conv2d]:
         place: module
         for place, module in model.named_modules()
         if (type(module) is nn.Linear or (type(module) is nn.Conv2d and _plain(module)))
-        and not (module._forward_hooks or module._forward_pre_hooks or module._backward_hooks)
+        and not hooked(module)
         and {name for name, _ in module.named_parameters(recurse=False)} <= {"weight", "bias"}
         and all(count[id(p)] == 1 for p in module.parameters(recurse=False))
     }

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from hush.task import Task
 from hush.trainers.layers import Pool
-from hush.trainers.traits import rowwise
+from hush.trainers.traits import hooked, rowwise
 from hush.weights import bound
 
 PIECE = 256  # rows of one client in one pass
@@ -32,10 +32,11 @@ class Cut:
 
 @dataclass
 class Features:
-    """What the front gave for each client, as long as the front's weights are these."""
+    """What the front gave for each client, as long as its trained weights and what else it holds are these."""
 
     weights: Tensor
     place: int
+    others: list[tuple[int, int]]
     rows: dict[int, Tensor] = field(default_factory=dict)
     bytes: int = 0
 
@@ -46,12 +47,15 @@ _lock = threading.Lock()
 
 def cut(model: nn.Module, live: Tensor | None) -> Cut | None:
     """The cut in front of the first child of a Sequential with a live coordinate; None where it gains nothing."""
-    if type(model) is not nn.Sequential:
+    if type(model) is not nn.Sequential or hooked(model):
         return None
     first = 0 if live is None else int(live[0])
     start, place = 0, 0
+    seen: set[int] = set()
     for child in model:
-        size = sum(p.numel() for p in child.parameters() if p.requires_grad)
+        fresh = [p for p in child.parameters() if p.requires_grad and id(p) not in seen]
+        seen.update(id(p) for p in fresh)
+        size = sum(p.numel() for p in fresh)
         if start + size > first or not rowwise(child):
             break
         start, place = start + size, place + 1
@@ -65,11 +69,13 @@ def cut(model: nn.Module, live: Tensor | None) -> Cut | None:
 
 def features(task: Task, found: Cut, weights: Tensor, clients: list[int], budget: int) -> list[Tensor]:
     """What the front gives for all rows of each client."""
-    mine = weights[: found.start]
+    mine, place = weights[: found.start], len(found.front)
+    still = [p for p in found.front.parameters() if not p.requires_grad]
+    others = [(t.data_ptr(), t._version) for t in (*still, *found.front.buffers())]
     with _lock:
         kept = _known.get(task)
-        if kept is None or kept.place != len(found.front) or not torch.equal(kept.weights, mine):
-            kept = _known[task] = Features(mine.clone(), len(found.front))
+        if kept is None or (kept.place, kept.others) != (place, others) or not torch.equal(kept.weights, mine):
+            kept = _known[task] = Features(mine.clone(), place, others)
     run = front(found, weights)
     out = []
     for client in clients:

@@ -1,8 +1,6 @@
 """Plain stochastic gradient descent at the clients (the first paper's Algorithms 2 and 5)."""
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +12,7 @@ from hush.rng import SecretSeed
 from hush.spec import Members
 from hush.task import Task
 from hush.trainers.cohort import Engine, descend
-from hush.trainers.traits import traits
+from hush.trainers.traits import seeded, traits
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,8 @@ class Sgd:
         updates = weights.new_empty(len(clients), weights.numel() if live is None else live.numel())
         for _, places in sorted(groups.items()):
             members = clients[places]
-            with _repeatable(secret, round, int(members[0])) if random else nullcontext():
+            draw = int(secret.generator("dropout", round, int(members[0])).integers(2**63)) if random else 0
+            with seeded(draw) if random else nullcontext():
                 updates[places] = self._train(task, weights, live, members, secret, round, engine)
         return updates
 
@@ -91,14 +90,3 @@ class Sgd:
         rng = secret.generator("batch", round, client)
         order = rng.permuted(np.tile(np.arange(count), (self.steps, 1)), axis=1)
         return torch.from_numpy(order[:, : self.batch].copy())
-
-
-_draws = threading.Lock()
-
-
-@contextmanager
-def _repeatable(secret: SecretSeed, round: int, client: int) -> Iterator[None]:
-    """Dropout draws from torch's own generator: one client at a time, seeded by its name, and put back."""
-    with _draws, torch.random.fork_rng(devices=[]):
-        torch.manual_seed(int(secret.generator("dropout", round, client).integers(2**63)))
-        yield

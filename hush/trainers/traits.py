@@ -1,6 +1,8 @@
 """What a model is like, found once by looking at it and running it on two rows."""
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
@@ -37,33 +39,54 @@ ROWWISE = (
 
 @dataclass(frozen=True)
 class Traits:
-    """rowwise: each row is treated by itself. random: a pass draws random numbers. plain: it can be taken
-    apart, since no layer is called twice in a pass and no pass changes a buffer."""
+    """What an engine must know of a model.
+
+    rowwise: each row is treated by itself, the same way each time. random: a pass draws random numbers. plain: it
+    can be taken apart, since every linear and convolution layer is called just once in a pass and no pass changes
+    a buffer. rough: a pass changes its input.
+    """
 
     rowwise: bool
     random: bool
     plain: bool
+    rough: bool
 
 
-_known: WeakKeyDictionary[nn.Module, Traits] = WeakKeyDictionary()
+_known: WeakKeyDictionary[nn.Module, dict[bool, Traits]] = WeakKeyDictionary()
 _lock = threading.Lock()
+_draws = threading.Lock()
 
 
 def traits(model: nn.Module, inputs: Tensor) -> Traits:
-    """The traits of a model for inputs like these."""
+    """The traits of a model, in its present mode, for inputs like these."""
     with _lock:
-        if model not in _known:
-            _known[model] = _look(model, inputs[:2])
-        return _known[model]
+        found = _known.setdefault(model, {})
+        if model.training not in found:
+            found[model.training] = _look(model, inputs[:2].clone())
+        return found[model.training]
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Dropout draws from torch's own generator: one thread at a time, from this seed, and put back."""
+    with _draws, torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
 
 
 def rowwise(module: nn.Module) -> bool:
     """Whether the module is known to treat each row by itself, the same way each time."""
     if type(module) is nn.Sequential:
-        return all(rowwise(child) for child in module) and not _hooked(module)
+        return all(rowwise(child) for child in module) and not hooked(module)
     if type(module) is nn.Flatten:
         return module.start_dim == 1
-    return type(module) in ROWWISE and not _hooked(module)
+    return type(module) in ROWWISE and not hooked(module)
+
+
+def hooked(module: nn.Module) -> bool:
+    """Whether something is to be called beside the module's own forward."""
+    hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
+    return any(hooks)
 
 
 def _look(model: nn.Module, inputs: Tensor) -> Traits:
@@ -77,14 +100,11 @@ def _look(model: nn.Module, inputs: Tensor) -> Traits:
         module.register_forward_hook(count)
     before = dict(model.named_buffers())
     after = {name: buffer.clone() for name, buffer in before.items()}
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
+    given = inputs.clone()
+    with seeded(0), torch.no_grad():
         state = torch.get_rng_state()
-        functional_call(copied, after, (inputs,))
+        functional_call(copied, after, (given,))
         random = not torch.equal(state, torch.get_rng_state())
-    once = all(calls.get(module, 1) == 1 for module in copied.modules())
+    once = all(calls.get(m, 0) == 1 for m in copied.modules() if isinstance(m, nn.Linear | nn.Conv2d))
     still = all(torch.equal(before[name], after[name]) for name in before)
-    return Traits(rowwise(model), random, once and still)
-
-
-def _hooked(module: nn.Module) -> bool:
-    return bool(module._forward_hooks or module._forward_pre_hooks or module._backward_hooks)
+    return Traits(rowwise(model), random, once and still, not torch.equal(given, inputs))

@@ -1,35 +1,26 @@
 """Any model: torch.func.vmap over the axis of the clients."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from hush.task import Loss
+from hush.trainers.batches import Batches
 from hush.weights import Layout, twin
 
 Gradients = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
-def train(
-    model: nn.Module,
-    loss: Loss,
-    weights: Tensor,
-    live: Tensor | None,
-    batches: Sequence[tuple[Tensor, Tensor]],
-    rate: float,
-) -> Tensor:
-    """The updates of the live coordinates after one SGD step per batch, one row per client.
-
-    A batch is (inputs, targets), each with a leading client axis.
-    """
+def train(model: nn.Module, loss: Loss, weights: Tensor, live: Tensor | None, batches: Batches, rate: float) -> Tensor:
+    """The updates of the live coordinates after one SGD step per batch, one row per client."""
     start = weights if live is None else weights[live]
-    values = start.expand(len(batches[0][0]), -1).clone()
+    values = start.expand(batches.clients, -1).clone()
     slope = gradients(model, loss, weights, live)
     statistics = Layout.of(model).parameters
-    for inputs, targets in batches:
-        grads, buffers = slope(values, inputs, targets)
+    for step in range(batches.steps):
+        grads, buffers = slope(values, *batches.get(step))
         values.sub_(grads, alpha=rate)
         if live is None and buffers.shape[1]:
             values[:, statistics:] = buffers

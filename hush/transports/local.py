@@ -18,12 +18,13 @@ from hush.trainers.cohort import Engine, block
 
 @dataclass(frozen=True)
 class Local:
-    """Runs the client code on blocks of clients, several at a time. `block` is chosen by the model's size if not given.
+    """Runs the client code on blocks of clients, several at a time.
 
-    One upload of a round is packed, and its bytes count for every client, since all uploads of a round have one size; a
-    test holds the counts equal to Loopback's. `lost(round, client)` tells which clients drop out before they upload.
-    `workers` threads, one for each core if not given, train blocks
-    with `engine`. The sum is taken in the order of the clients. Memory grows with the workers, not with the cohort.
+    `block` clients train together, as many as suit the model if not given; `workers` threads, one for each core if not
+    given, train blocks by `engine`. The sum is taken in the order of the clients. Memory grows with the workers, not
+    with the cohort. One upload of a round is packed, and its bytes count for every client, since all uploads of a round
+    have one size; a test holds the counts equal to Loopback's. `lost(round, client)` tells which clients drop out
+    before they upload.
     """
 
     block: int | None = None
@@ -62,5 +63,6 @@ class Local:
                 if place == 0:
                     traffic.up(cohort, wire.pack_upload(rows[0], plan.round, order.digest))
                 yield rows, sizes
+                del rows  # before the next ones are made
 
         return scheme.aggregator.combine(uploads(), size)

@@ -1,6 +1,7 @@
 """Both engines, on models of every kind, against a plain loop; memory, choice and refusals."""
 
-import math
+import itertools
+from collections import OrderedDict
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from hush.errors import Mistake
 from hush.rng import SecretSeed
 from hush.task import Task
-from hush.trainers import Engine, Sgd, cohort, lockstep
+from hush.trainers import Engine, Sgd, cohort, lockstep, memory
 from hush.trainers.traits import traits
 from hush.weights import flatten
 
@@ -199,7 +200,8 @@ def test_no_clients_times_weights(make) -> None:
     assert sizes["lockstep"] < 2 * len(start)
 
 
-def test_the_other_engine_must_be_clearly_faster(make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_other_engine_must_be_clearly_faster(make, monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
+    """Measured once for a model on a machine, and remembered."""
     seconds = {"lockstep": 1.0, "vmap": 1.0}
     measured = []
 
@@ -208,13 +210,113 @@ def test_the_other_engine_must_be_clearly_faster(make, monkeypatch: pytest.Monke
         return seconds[kind]
 
     monkeypatch.setattr(cohort, "_seconds", pretend)
-    for vmap, used in ((0.5, "lockstep"), (0.2, "vmap"), (math.inf, "lockstep")):
+    for vmap, used in ((0.5, "lockstep"), (0.2, "vmap"), (4.0, "lockstep")):
+        monkeypatch.setattr(memory, "FILE", tmp_path / str(vmap) / "engines.json")
         seconds["vmap"] = vmap
-        task = make(MODELS["mlp"]())
-        for _ in range(2):
-            Sgd(0.3, 1, 5).fit(task, flatten(task.model), None, np.arange(3), SECRET, 1)
-        assert cohort.choose(task) == used
-    assert sorted(measured) == ["lockstep"] * 3 + ["vmap"] * 3  # once for each task
+        assert cohort.choose(make(MODELS["mlp"]())) == used
+        seconds["vmap"] = 1 / vmap
+        assert cohort.choose(make(MODELS["mlp"]())) == used
+    assert sorted(measured) == ["lockstep"] * 3 + ["vmap"] * 3
+    memory.FILE.write_text("[]")
+    assert cohort.choose(make(MODELS["mlp"]())) == "vmap"  # not a memory: measured anew
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(memory, "FILE", tmp_path / "file" / "engines.json")  # cannot be written
+    assert cohort.choose(make(MODELS["mlp"]())) == "vmap"
+
+
+class Odd(nn.Module):
+    """A model that one may write, and that layers of another kind would not fit."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind, self.first, self.last = kind, nn.Linear(64, 6), nn.Linear(6, 10)
+        self.scale, self.unused = nn.Parameter(torch.tensor(1.5)), nn.Parameter(torch.ones(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.flatten(1)
+        if self.kind == "rough":
+            x -= 0.3
+        y = self.first(x)
+        if self.kind == "attribute":
+            y = y * self.last.in_features
+        if self.kind == "cosine":
+            return F.linear(torch.tanh(y), F.normalize(self.last.weight)) + self.last.bias
+        if self.kind == "keeps":
+            self.seen = y
+        return self.last(torch.tanh(y) * self.scale)
+
+
+def named() -> nn.Module:
+    layers = [("a", nn.Linear(10, 10)), ("b", nn.Tanh()), ("c", nn.Linear(10, 10))]
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 10), nn.Sequential(OrderedDict(layers)))
+
+
+def hooked() -> nn.Module:
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 10), nn.Tanh(), nn.Linear(10, 10))
+    model.register_forward_hook(lambda module, given, out: 2 * out)
+    return model
+
+
+def front_tied() -> nn.Module:
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 10))
+    model[3].weight = model[1].weight
+    return model
+
+
+ODD = {
+    **{kind: (lambda kind=kind: Odd(kind)) for kind in ("rough", "attribute", "cosine", "keeps", "scalar")},
+    "named": named,
+    "hooked": hooked,
+    "tied in front": front_tied,
+    "in place": lambda: nn.Sequential(
+        nn.Flatten(),
+        nn.Linear(64, 20),
+        nn.ReLU(inplace=True),
+        nn.Linear(20, 10),
+        nn.SiLU(inplace=True),
+        nn.Linear(10, 10),
+    ),
+    "in place behind the cut": lambda: nn.Sequential(
+        nn.Flatten(), nn.Linear(64, 20), nn.Sequential(nn.SiLU(inplace=True), nn.Linear(20, 10))
+    ),
+}
+
+
+UNUSED = [(name, "unused") for name in ("rough", "keeps", "scalar")]
+
+
+@pytest.mark.parametrize(("name", "which"), [*itertools.product(ODD, LIVE), *UNUSED])
+def test_odd_models(name: str, which: str, make) -> None:
+    """The automatic choice trains them as a plain loop does, and the data stay as they are."""
+    torch.manual_seed(3)
+    task = make(ODD[name]())
+    if which == "unused":
+        place = task.layout.names.index("unused")
+        start = sum(shape.numel() for shape in task.layout.shapes[:place])
+        live: Tensor | None = torch.arange(start, start + 3)
+    else:
+        live = live_of(task, which)
+    kept = task.train.inputs.clone()
+    trainer = Sgd(0.3, 3, 5)
+    for engine in (Engine(), Engine("vmap")):
+        fast = trainer.fit(task, flatten(task.model), live, EVERYONE, SECRET, 1, engine)
+        slow = plain(task, trainer, live, EVERYONE)
+        assert (fast.double() - slow).norm() <= 1e-5 * slow.norm()
+    assert torch.equal(task.train.inputs, kept)
+
+
+def test_rows_that_do_not_count(make) -> None:
+    """Targets of -100 are left out of cross-entropy's mean, client by client."""
+    task = make(MODELS["mlp"]())
+    targets = task.train.targets.clone()
+    targets[::3] = -100
+    task = Task(task.model, task.loss, (task.train.inputs, targets), task.split)
+    clients = np.array([k for k in range(12) if bool((targets[task.split.rows_of(k)] >= 0).all()) or k > 8])
+    trainer = Sgd(0.3, 2, 20)
+    slow = plain(task, trainer, None, clients)
+    for kind in ("lockstep", "vmap"):
+        fast = trainer.fit(task, flatten(task.model), None, clients, SECRET, 1, Engine(kind))
+        assert (fast.double() - slow).norm() <= 1e-5 * slow.norm()
 
 
 def test_a_model_that_vmap_cannot_take(make) -> None:
@@ -246,6 +348,7 @@ def test_chunks() -> None:
     [
         ({"kind": "fast"}, "engine='fast' is not known: choose lockstep or vmap"),
         ({"device": "warp"}, "device='warp' cannot be used here: choose cpu"),
+        ({"device": "meta"}, "device='meta' cannot be used here: choose cpu"),
         *([] if torch.cuda.is_available() else [({"device": "cuda"}, "device='cuda' cannot be used here")]),
         ({"memory": -1}, "memory=-1 must not be negative"),
     ],

@@ -103,6 +103,26 @@ def test_other_weights_are_other_features(make) -> None:
     assert torch.equal(first, trainer.fit(task, start, live, EVERYONE, SECRET, 1))
 
 
+def test_frozen_weights_that_change_are_other_features(make) -> None:
+    whole = model()
+    whole[0].requires_grad_(False)
+    task = make(whole)
+    trainer = Sgd(0.2, 4, 5)
+    first = trainer.fit(task, flatten(whole), None, EVERYONE, SECRET, 1)
+    with torch.no_grad():
+        whole[0].weight.mul_(-1)
+    second = trainer.fit(task, flatten(whole), None, EVERYONE, SECRET, 1)
+    fresh = Task(whole, task.loss, task.train, task.split)
+    assert torch.equal(second, trainer.fit(fresh, flatten(whole), None, EVERYONE, SECRET, 1))
+    assert not torch.allclose(first, second, rtol=0.01)
+
+
+def test_a_hook_on_the_whole(make) -> None:
+    whole = model()
+    whole.register_forward_hook(lambda module, given, out: out)
+    assert prefix.cut(whole, torch.tensor([sum(p.numel() for p in whole.parameters()) - 1])) is None
+
+
 def test_resumed_with_nothing_kept(make) -> None:
     """What was kept before a stop does not show in the result: a new task object has kept nothing."""
     scheme = Scheme(Sgd(0.2, 4, 5), Fixed(6), Only())

@@ -1,0 +1,34 @@
+"""The batches of a block of clients, gathered when they are needed."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+Gather = Callable[[int, slice], tuple[Tensor, Tensor]]
+
+
+class Batches:
+    """Inputs and targets for each step, with a leading client axis.
+
+    gather(step, who): those of some clients. again: every step has the same, so they are gathered once. rough: the
+    model changes what it is given, so each step gets a copy.
+    """
+
+    def __init__(
+        self, clients: int, steps: int, gather: Gather, again: bool, rough: bool, device: torch.device
+    ) -> None:
+        self.clients, self.steps, self.rough, self.device = clients, steps, rough, device
+        self._gather = gather
+        self._kept = self._made(0, slice(None)) if again else None
+
+    def get(self, step: int, who: slice = slice(None)) -> tuple[Tensor, Tensor]:
+        """The inputs and targets of these clients in this step."""
+        if self._kept is None:
+            return self._made(step, who)
+        inputs, targets = self._kept[0][who], self._kept[1][who]
+        return (inputs.clone() if self.rough else inputs), targets
+
+    def _made(self, step: int, who: slice) -> tuple[Tensor, Tensor]:
+        inputs, targets = self._gather(step, who)
+        return inputs.to(self.device), targets.to(self.device)
