@@ -34,7 +34,8 @@ def load_state(path: Path) -> tuple[State, Facts]:
     try:
         with safe_open(path, framework="pt") as file:
             meta = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            names = file.keys()
+            tensors = {name: file.get_tensor(name) for name in names}
         if _digest(tensors, meta.get("head", "")) != meta.get("digest"):
             raise Mistake(f"checkpoint {path} is corrupt: start the run again in a new directory")
     except (SafetensorError, OSError) as error:

@@ -9,13 +9,13 @@ import os
 DEVICES = os.environ.get("BENCH_DEVICES", "1")
 os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={DEVICES}"
 
-import jax  # noqa: E402
-import jax.numpy as jnp  # noqa: E402
-import numpy as np  # noqa: E402
-from jax.sharding import Mesh, NamedSharding, PartitionSpec  # noqa: E402
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 
-def sharded(shards, devices):  # type: ignore[no-untyped-def]
+def sharded(shards, devices):
     """One of the trees on each device, along a new first axis."""
     place = NamedSharding(Mesh(np.array(devices), ("clients",)), PartitionSpec("clients"))
     return jax.tree_util.tree_map(lambda *leaves: jax.device_put(np.stack(leaves), place), *shards)
@@ -25,9 +25,9 @@ jax.tree_map = jax.tree_util.tree_map
 jax.device_put_sharded = sharded
 jax.device_put_replicated = lambda tree, devices: sharded([tree] * len(devices), devices)
 
-import fedjax  # noqa: E402
-import talk  # noqa: E402
-from workload import CLIENTS, CLIP, COHORT, NOISE, RATE, ROWS, STEPS  # noqa: E402
+import fedjax
+import talk
+from workload import CLIENTS, CLIP, COHORT, NOISE, RATE, ROWS, STEPS
 
 Params = dict[str, jax.Array]
 
@@ -85,7 +85,7 @@ def averaging(hparams: fedjax.ShuffleRepeatBatchHParams, noisy: bool) -> fedjax.
             total = {name: total[name] + CLIP * NOISE * jax.random.normal(keys[name], p[name].shape) for name in p}
         return {name: p[name] + total[name] / COHORT for name in p}
 
-    def apply(state, clients):  # type: ignore[no-untyped-def]
+    def apply(state, clients):
         params, key = state
         key, mine = jax.random.split(key)
         batches = [(name, rows.shuffle_repeat_batch(hparams), rng) for name, rows, rng in clients]

@@ -58,16 +58,16 @@ def start(workload: str, nodes: int, private: bool) -> talk.Measure:
                 spent.append(talk.mark())
                 moments.append(time.perf_counter())
 
-            def configured(*args, **kwargs):  # type: ignore[no-untyped-def]
+            def configured(*args, **kwargs):
                 mark()
                 return configure(*args, **kwargs)
 
-            def aggregated(number, replies):  # type: ignore[no-untyped-def]
+            def aggregated(number, replies):
                 replies = list(replies)
                 counts.append(sum(not reply.has_error() for reply in replies))
                 return aggregate(number, replies)
 
-            part.configure_train, part.aggregate_train = configured, aggregated  # type: ignore[method-assign]
+            part.configure_train, part.aggregate_train = configured, aggregated
             part.start(grid=grid, initial_arrays=arrays, num_rounds=rounds)
             mark()
             if counts != [COHORT] * rounds:

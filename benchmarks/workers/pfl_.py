@@ -34,7 +34,7 @@ class Clock(TrainingProcessCallback):
     def __init__(self) -> None:
         self.ends: list[float] = []
 
-    def after_central_iteration(self, aggregate_metrics, model, *, central_iteration):  # type: ignore[no-untyped-def]
+    def after_central_iteration(self, aggregate_metrics, model, *, central_iteration):
         """Note it; never stop."""
         self.ends.append(time.perf_counter())
         return False, Metrics()

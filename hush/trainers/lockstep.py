@@ -88,7 +88,7 @@ class _Worker:
             inputs, targets = batches.get(step, slice(first, first + chunk))
             total = _total(loss, self.model(inputs.flatten(0, 1)).unflatten(0, (chunk, -1)), targets)
             if total.requires_grad:  # it does not where the pass leaves out all that is live
-                total.backward()  # type: ignore[no-untyped-call]
+                torch.autograd.backward(total)
             for layer in self.learning:
                 layer.started = True
             with torch.no_grad():

@@ -24,7 +24,7 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     (tmp_path / "served").mkdir()
 
     class Quiet(http.server.SimpleHTTPRequestHandler):
-        def __init__(self, *args, **kwargs) -> None:  # type: ignore[no-untyped-def]
+        def __init__(self, *args, **kwargs) -> None:
             super().__init__(*args, directory=str(tmp_path / "served"), **kwargs)
 
         def log_message(self, *args: object) -> None:

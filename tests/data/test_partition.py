@@ -130,6 +130,6 @@ def test_a_column_gives_one_client_per_value_in_sorted_order() -> None:
         (lambda: column(np.array([])), "shape"),
     ],
 )
-def test_bad_arguments(call, words: str) -> None:  # type: ignore[no-untyped-def]
+def test_bad_arguments(call, words: str) -> None:
     with pytest.raises(Mistake, match=words):
         call()

@@ -31,8 +31,8 @@ def test_rows_are_taken_in_order() -> None:
     assert got.inputs.tolist() == [[2.0], [0.0]]
 
 
-class Stream(torch.utils.data.IterableDataset):  # type: ignore[type-arg]
-    def __iter__(self):  # type: ignore[no-untyped-def]
+class Stream(torch.utils.data.IterableDataset):
+    def __iter__(self):
         yield 0, 0
 
 
