@@ -140,7 +140,7 @@ class TopK:
         scores = accumulate(
             task,
             flatten(task.model),
-            batch.inputs.unsqueeze(0),
+            batch.inputs[:].unsqueeze(0),
             batch.targets.unsqueeze(0),
             self.rate,
             self.steps,

@@ -15,9 +15,11 @@ from typing import Any
 
 import torch
 from safetensors.torch import save
+from torch import Tensor
 
 from hush import checkpoint, config, files
 from hush.config import Config
+from hush.data.sparse import Sparse
 from hush.errors import Mistake
 from hush.experiment import DELTA, Experiment
 from hush.metrics import evaluate
@@ -219,12 +221,16 @@ def _fingerprint(experiment: Experiment) -> str:
     digest, task = hashlib.sha256(), experiment.task
     parts = [*task.model.state_dict().values(), task.split.rows, task.split.starts]
     for samples in (task.train, task.test, task.public):
-        parts += [samples.inputs, samples.targets] if samples is not None else []
+        parts += [*_tensors(samples.inputs), samples.targets] if samples is not None else []
     for part in parts:
         digest.update(part.contiguous().numpy().data)
     for own in sorted(experiment.files):
         digest.update(own.read_bytes())
     return digest.hexdigest()
+
+
+def _tensors(inputs: Tensor | Sparse) -> list[Tensor]:
+    return [inputs.starts, inputs.columns, inputs.values] if isinstance(inputs, Sparse) else [inputs]
 
 
 def _facts(experiment: Experiment, state: State, ledger: Ledger) -> Facts:

@@ -30,7 +30,7 @@ def public_batch(name: str, size: int, seed: int, shape: Sequence[int], say: Say
         raise Mistake(f"size={size} exceeds the {len(pool)} public rows of {chosen.name}: take fewer")
     order = torch.randperm(len(pool), generator=torch.Generator().manual_seed(seed))
     batch = pool.rows(order[:size])
-    inputs, resized = _fitted(batch.inputs, tuple(shape), chosen)
+    inputs, resized = _fitted(batch.inputs[:], tuple(shape), chosen)
     return Samples(inputs, batch.targets), f"{size} rows of {chosen.name}{resized}{note}"
 
 

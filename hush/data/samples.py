@@ -11,14 +11,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hush.data.sparse import Sparse
 from hush.errors import Mistake
 
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Inputs (float32) and targets (int64 classes, or float32 values), one row each per example."""
+    """Inputs (float32, dense or sparse) and targets (int64 classes, or float32 values), one row each per example."""
 
-    inputs: Tensor
+    inputs: Tensor | Sparse
     targets: Tensor
 
     def __post_init__(self) -> None:
@@ -37,7 +38,8 @@ class Samples:
 
     def rows(self, index: Tensor) -> Samples:
         """The given rows, in the given order."""
-        return Samples(self.inputs[index], self.targets[index])
+        inputs = self.inputs.take(index) if isinstance(self.inputs, Sparse) else self.inputs[index]
+        return Samples(inputs, self.targets[index])
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,13 +137,18 @@ def _converted(data: object) -> Samples:
             raise Mistake("this Dataset is empty: give at least one row")
         if any(not isinstance(item, tuple | list) or len(item) != 2 for item in items):
             raise Mistake("the Dataset's items must be pairs (input, target): wrap it so that they are")
-        return Samples(torch.stack([_inputs(x) for x, _ in items]), torch.stack([_targets(y) for _, y in items]))
+        return Samples(torch.stack([_dense(x) for x, _ in items]), torch.stack([_targets(y) for _, y in items]))
     raise Mistake(f"data of type {type(data).__name__} is not known: give (inputs, targets) or a Dataset")
 
 
-def _inputs(values: object) -> Tensor:
-    tensor = _tensor(values, "inputs")
-    return tensor.to(torch.float32)
+def _inputs(values: object) -> Tensor | Sparse:
+    if isinstance(values, Sparse):
+        return values
+    return _dense(values)
+
+
+def _dense(values: object) -> Tensor:
+    return _tensor(values, "inputs").to(torch.float32)
 
 
 def _targets(values: object) -> Tensor:

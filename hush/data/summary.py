@@ -8,11 +8,14 @@ import torch
 
 from hush.data.fetch import Say, say_aloud
 from hush.data.registry import load
+from hush.data.sparse import Sparse
 
 
 def summary(name: str | Path, say: Say = say_aloud) -> dict[str, Any]:
     """Rows, shape of a row, classes, training rows per label, distinct values per column, source, digest."""
     data = load(name, say)
+    inputs = data.train.inputs
+    lowest, highest = inputs.range() if isinstance(inputs, Sparse) else (float(inputs.min()), float(inputs.max()))
     labels, counts = torch.unique(data.train.targets, return_counts=True)
     whole = data.train.targets.dtype == torch.int64
     return {
@@ -21,8 +24,8 @@ def summary(name: str | Path, say: Say = say_aloud) -> dict[str, Any]:
         "test_rows": len(data.test),
         "public_rows": 0 if data.public is None else len(data.public),
         "shape": list(data.train.inputs.shape[1:]),
-        "lowest": float(data.train.inputs.min()),
-        "highest": float(data.train.inputs.max()),
+        "lowest": lowest,
+        "highest": highest,
         "classes": data.classes,
         "labels": dict(zip(map(str, labels.tolist()), counts.tolist(), strict=True)) if whole else {},
         "columns": {key: len(np.unique(values)) for key, values in data.columns.items()},

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from hush.data.sparse import Sparse
 from hush.weights import twin
 
 # Layers that treat every row of a batch by itself and the same way each time.
@@ -57,7 +58,7 @@ _lock = threading.Lock()
 _draws = threading.Lock()
 
 
-def traits(model: nn.Module, inputs: Tensor) -> Traits:
+def traits(model: nn.Module, inputs: Tensor | Sparse) -> Traits:
     """The traits of a model, in its present mode, for inputs like these."""
     with _lock:
         found = _known.setdefault(model, {})
