@@ -54,15 +54,45 @@ class Weights:
 
     def step(self, first: int, gradients: Tensor, rate: float) -> None:
         """w <- w - rate * gradient at the live coordinates of clients first, first + 1, ..., one row each."""
-        who = slice(first, first + len(gradients))
         if self.spot is None:
             assert self.own is not None
-            self.own[who].add_(gradients, alpha=-rate)
+            self.own[first : first + len(gradients)].add_(gradients, alpha=-rate)
         elif len(self.spot):
+            self.shift(first, gradients.reshape(len(gradients), -1)[:, self.spot], rate)
+
+    def shift(self, first: int, gradients: Tensor, rate: float) -> None:
+        """The same step with the gradients of the live coordinates alone."""
+        who = slice(first, first + len(gradients))
+        if self.spot is not None:
             assert self.moved is not None
-            moved = self.moved[who].add_(gradients.reshape(len(gradients), -1)[:, self.spot], alpha=-rate)
+            moved = self.moved[who].add_(gradients, alpha=-rate)
             if self.own is not None:
                 self.own[who].view(len(gradients), -1)[:, self.spot] = self.base.flatten()[self.spot] + moved
+
+
+@dataclass(frozen=True)
+class Narrow:
+    """The channels of a convolution whose weights are live: gradients of the others are not computed.
+
+    spot: the live coordinates within a weight of these channels alone.
+    """
+
+    out: Tensor
+    into: Tensor
+    spot: Tensor
+
+    @classmethod
+    def of(cls, layer: nn.Conv2d, weight: Weights) -> "Narrow | None":
+        """None where that spares nothing."""
+        if weight.spot is None or not len(weight.spot) or layer.groups > 1:
+            return None
+        area = layer.weight[0, 0].numel()
+        pair, inner = weight.spot // area, weight.spot % area
+        out, row = torch.unique(pair // layer.in_channels, return_inverse=True)
+        into, column = torch.unique(pair % layer.in_channels, return_inverse=True)
+        if len(out) * len(into) > 0.8 * layer.out_channels * layer.in_channels:
+            return None
+        return cls(out, into, (row * len(into) + column) * area + inner)
 
 
 class Learning(nn.Module):
@@ -81,6 +111,7 @@ class Learning(nn.Module):
         self.started = False  # whether any client has left the base
         self.last = last and isinstance(layer, nn.Conv2d) and layer.in_channels <= NARROW
         self.function: Any = Convolution
+        self.narrow = Narrow.of(layer, weight) if isinstance(layer, nn.Conv2d) else None
         if isinstance(layer, nn.Linear):
             self.function = OwnLinear
             if weight.own is None and weight.spot is not None:
@@ -205,21 +236,29 @@ class Convolution(torch.autograd.Function):
         (x,), layer = ctx.saved_tensors, ctx.layer
         like, weight, bias = layer.like[0], layer.weight, layer.bias
         g = _channels_last(g) if layer.last else g.contiguous()
-        need = [ctx.needs_input_grad[0], weight.live, bias is not None and bias.live]
-        terms = (like.stride, like.padding, like.dilation, False, [0, 0], like.groups, need)
+        terms = (like.stride, like.padding, like.dilation, False, [0, 0], like.groups)
         chunk = layer.chunk if layer.live else 1
-        size, back = len(x) // chunk, []
-        for c in range(chunk):
+        size, back, narrow = len(x) // chunk, [], layer.narrow
+        need = [ctx.needs_input_grad[0], weight.live and narrow is None, False]
+        for c in range(chunk if any(need) else 0):
             rows, slopes = x[c * size : (c + 1) * size], g[c * size : (c + 1) * size]
-            to_x, to_w, to_b = torch.ops.aten.convolution_backward(
-                slopes, rows, weight.of(c), [like.out_channels], *terms
-            )
+            to_x, to_w, _ = torch.ops.aten.convolution_backward(slopes, rows, weight.of(c), None, *terms, need)
             if need[0]:
                 back.append(to_x)
             if need[1]:
                 weight.step(c, to_w.unsqueeze(0), layer.rate)
-            if need[2]:
-                bias.step(c, to_b.unsqueeze(0), layer.rate)
+        if narrow is not None:
+            some, few = x.index_select(1, narrow.into), g.index_select(1, narrow.out)
+            like_it, found = x.new_empty(len(narrow.out), len(narrow.into), *like.kernel_size), []
+            for c in range(chunk):
+                rows, slopes = some[c * size : (c + 1) * size], few[c * size : (c + 1) * size]
+                _, to_w, _ = torch.ops.aten.convolution_backward(
+                    slopes, rows, like_it, None, *terms, [False, True, False]
+                )
+                found.append(to_w.flatten()[narrow.spot])
+            weight.shift(0, torch.stack(found), layer.rate)
+        if bias is not None and bias.live:
+            bias.step(0, g.sum((2, 3)).view(chunk, size, -1).sum(1), layer.rate)
         if not back:
             return None, None, None
         whole = back[0] if chunk == 1 else torch.cat(back)

@@ -15,6 +15,7 @@ from hush.errors import Mistake
 from hush.rng import SecretSeed
 from hush.task import Task
 from hush.trainers import Engine, Sgd, cohort, lockstep, memory
+from hush.trainers.layers import Narrow, Weights
 from hush.trainers.traits import traits
 from hush.weights import flatten
 
@@ -131,6 +132,31 @@ def test_as_a_plain_loop(name: str, kind: str, which: str, make) -> None:
     errors = (fast.double() - slow).norm(dim=1) / slow.norm(dim=1)
     assert errors.max() < 1e-5
     assert torch.equal(flatten(task.model), start)
+
+
+@pytest.mark.parametrize("biased", [True, False])
+def test_channels_without_live_weights(biased: bool, make) -> None:
+    """A convolution whose live weights lie in some of its channels computes the gradients of these alone."""
+    torch.manual_seed(3)
+    task = make(MODELS["wide channels"]())
+    mask = torch.zeros(task.layout.parameters, dtype=torch.bool)
+    views = task.layout.views(mask)
+    views["2.weight"][[1, 4, 5]] = torch.rand(3, 8, 3, 3) < 0.5
+    views["2.weight"][:, [0, 3, 7]] = False
+    views["2.bias"][2] = biased
+    views["0.weight"][3:] = True
+    views["5.weight"][0] = True
+    live = mask.nonzero().flatten()
+    narrow = Narrow.of(
+        task.model[2], Weights(task.model[2].weight, views["2.weight"].flatten().nonzero()[:, 0], None, None)
+    )
+    assert narrow is not None
+    assert narrow.out.tolist() == [1, 4, 5]
+    assert set(narrow.into.tolist()) <= {1, 2, 4, 5, 6}
+    trainer = Sgd(0.3, 3, 5)
+    fast = trainer.fit(task, flatten(task.model), live, EVERYONE, SECRET, 1, Engine("lockstep"))
+    slow = plain(task, trainer, live, EVERYONE)
+    assert ((fast.double() - slow).norm(dim=1) / slow.norm(dim=1)).max() < 1e-5
 
 
 def test_all_free(make) -> None:
