@@ -2,7 +2,7 @@
 
 from hush.catalogue import scheme
 from hush.coordinates import All, Only, RandomK, TopK, Vote
-from hush.data import Samples, Split, load, partition, samples
+from hush.data import Samples, Sparse, Split, load, partition, samples
 from hush.errors import Aborted, Mistake
 from hush.metrics import evaluate
 from hush.privacy import Ledger
@@ -10,11 +10,11 @@ from hush.rng import PublicSeed, SecretSeed
 from hush.rounds import Report, rounds
 from hush.sampling import Fixed, Poisson
 from hush.scheme import Scheme
-from hush.stages import AdaptiveClip, Clip, Noise, Weigh
+from hush.stages import AdaptiveClip, Clip, Noise, Sign, Weigh
 from hush.state import State
-from hush.steps import Average
+from hush.steps import Average, SignStep
 from hush.task import Task
-from hush.trainers import Engine, Sgd
+from hush.trainers import Dpsgd, Engine, Sgd
 from hush.transports import Local, Loopback
 
 __version__ = "0.1.0"
@@ -24,6 +24,7 @@ __all__ = [
     "All",
     "Average",
     "Clip",
+    "Dpsgd",
     "Engine",
     "Fixed",
     "Ledger",
@@ -40,6 +41,9 @@ __all__ = [
     "Scheme",
     "SecretSeed",
     "Sgd",
+    "Sign",
+    "SignStep",
+    "Sparse",
     "Split",
     "State",
     "Task",

@@ -1,16 +1,19 @@
 """Every published scheme by name: a few lines and a citation each."""
 
 import difflib
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from hush.coordinates import Coordinates, Only, RandomK, TopK, Vote
 from hush.errors import Mistake
 from hush.sampling import Fixed, Poisson, Sampling
 from hush.scheme import Scheme
-from hush.stages import AdaptiveClip, Clip, Noise, Weigh
-from hush.trainers import Sgd
+from hush.stages import AdaptiveClip, Clip, Noise, Sign, Weigh
+from hush.steps import SignStep
+from hush.trainers import Balance, Dpsgd, Sgd
 
+C = "Kerkouche, Ács, Castelluccia, Genevès: Privacy-Preserving and Bandwidth-Efficient Federated Learning (2021)"
 U = "Kerkouche, Ács, Castelluccia, Genevès: Constrained Differentially Private Federated Learning (2021)"
 
 
@@ -19,22 +22,42 @@ class Knobs:
     """What a catalogue entry lets the user set. Defaults are the first paper's for Fashion-MNIST.
 
     Without `sampling`: 100 of 6,000 clients, by Poisson sampling where a guarantee stands on it. A private
-    scheme has no default for its noise.
+    scheme has no default for its noise. `epochs` instead of `steps` is passes over the client's own rows; a
+    `batch` of None is all of them. `gamma`: the step of schemes that send signs. `balance`, `share`: what a
+    record-level trainer does about a rare class; `batches`: how it draws.
     """
 
     sampling: Sampling | None = None
     ratio: float = 0.005
     rate: float = 0.215
-    steps: int = 5
-    batch: int = 10
+    steps: int | None = 5
+    epochs: int | None = None
+    batch: int | None = 10
     probe: int = 5
     clip: Clip | AdaptiveClip = AdaptiveClip()
     noise: float | None = None
     vote: float | None = None
+    gamma: float = 0.001
+    balance: Balance = "none"
+    share: float | None = None
+    batches: Literal["poisson", "fixed"] = "poisson"
 
     def sgd(self, free: bool = False) -> Sgd:
         """Local training; `free` lets weights train that do not travel."""
-        return Sgd(self.rate, self.steps, self.batch, free)
+        return Sgd(self.rate, None if self.epochs else self.steps, self.batch, free, self.epochs)
+
+    def dpsgd(self) -> Dpsgd:
+        """Local training that protects each record."""
+        if self.noise is None:
+            raise Mistake("this scheme needs its noise multiplier: give noise=..., `hush privacy noise` finds one")
+        if self.epochs is not None or self.steps is None:
+            raise Mistake("epochs would make the steps differ by client, and with them the guarantee: give steps")
+        if self.batch is None:
+            raise Mistake("records are protected in batches of a public size: give batch")
+        if not isinstance(self.clip, Clip):
+            raise Mistake("records are clipped at a fixed bound: give clip as a number")
+        bound = self.clip.bound
+        return Dpsgd(self.rate, self.steps, self.batch, bound, self.noise, self.batches, self.balance, self.share)
 
     def cohorts(self) -> Sampling:
         """Who takes part in a round."""
@@ -44,6 +67,8 @@ class Knobs:
         """The Top-K by public data or, with `vote`, by a vote of the clients with that noise."""
         if self.vote is None:
             return TopK(self.ratio, self.rate, self.probe)
+        if self.batch is None:
+            raise Mistake("a vote needs the size of its batches: give batch as a number")
         return Vote(self.ratio, self.rate, self.probe, self.batch, self.vote)
 
 
@@ -87,30 +112,64 @@ def fl_head(k: Knobs) -> Scheme:
     return Scheme(k.sgd(), k.cohorts(), Only())
 
 
+def fl_standard(k: Knobs) -> Scheme:
+    """All weights travel both ways; the mean is weighted by the number of records; nothing is protected."""
+    return Scheme(k.sgd(), k.cohorts(), stages=(Weigh(),))
+
+
+def fl_sign(k: Knobs) -> Scheme:
+    """One bit of each weight travels up, the whole model down; nothing is protected."""
+    return Scheme(k.sgd(), k.cohorts(), stages=(Sign(),), step=SignStep(k.gamma))
+
+
+def fl_standard_dp(k: Knobs) -> Scheme:
+    """All weights travel both ways; each record is protected (clipped and noised where it lies)."""
+    return Scheme(k.dpsgd(), k.cohorts())
+
+
+def fl_sign_dp(k: Knobs) -> Scheme:
+    """One bit of each weight travels up, the whole model down; each record is protected (noised where it lies)."""
+    return Scheme(k.dpsgd(), k.cohorts(), stages=(Sign(),), step=SignStep(k.gamma))
+
+
+def centralized(k: Knobs) -> Scheme:
+    """All data in one place, nothing travels; nothing is protected."""
+    return Scheme(k.sgd(), Fixed(1), apart=True)
+
+
 @dataclass(frozen=True)
 class Entry:
-    """A scheme of the catalogue: its name, where it comes from, and the function that builds it."""
+    """A scheme of the catalogue: its name, where it comes from, and the function that builds it.
+
+    level: whom its noise protects. usual: knobs of its paper, where they differ from those of Knobs.
+    """
 
     name: str
     paper: str
     build: Callable[[Knobs], Scheme]
-    private: bool = False
+    level: Literal["client", "record"] | None = None
+    usual: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def private(self) -> bool:
+        """Whether it has a guarantee."""
+        return self.level is not None
 
     @property
     def summary(self) -> str:
         """What travels up and down, and what is protected."""
         text = (self.build.__doc__ or "").strip()
-        if self.private:
+        if self.level == "client":
             text = text.replace("the mean is weighted by the number of records", "the mean is uniform")
             text = text.replace("nothing is protected", "each client is protected (clipped, noise in shares)")
         return text
 
     def scheme(self, knobs: Knobs) -> Scheme:
         """The scheme; the private variant clips what travels and adds noise, with uniform weights."""
-        if self.private and knobs.sampling is None:
+        if self.level == "client" and knobs.sampling is None:
             knobs = replace(knobs, sampling=Poisson(100 / 6000))
         base = self.build(knobs)
-        if not self.private:
+        if self.level != "client":
             return base
         if knobs.noise is None:
             raise Mistake(f"{self.name} needs its noise multiplier: give noise=..., `hush privacy noise` finds one")
@@ -118,7 +177,19 @@ class Entry:
 
 
 def _pair(name: str, build: Callable[[Knobs], Scheme], where: str, where_private: str) -> list[Entry]:
-    return [Entry(name, where, build), Entry(f"{name}-dp", where_private, build, True)]
+    return [Entry(name, where, build), Entry(f"{name}-dp", where_private, build, "client")]
+
+
+# Table 5 of the second paper. There the batches of a -dp scheme are downsampled to equal classes.
+_HOSPITALS = {"sampling": Fixed(3), "rate": 0.01, "epochs": 5, "balance": "weights"}
+_PATIENTS = {"sampling": Fixed(3), "rate": 0.05, "steps": 1, "batch": 300, "clip": Clip(2.0), "balance": "downsample"}
+_RECORDS = [
+    Entry("fl-standard", f"{C}, Alg. 1-2", fl_standard, usual={**_HOSPITALS, "batch": 100}),
+    Entry("fl-standard-dp", f"{C}, Alg. 5-7", fl_standard_dp, "record", _PATIENTS),
+    Entry("fl-sign", f"{C}, Alg. 3", fl_sign, usual={**_HOSPITALS, "batch": None}),
+    Entry("fl-sign-dp", f"{C}, Alg. 4, 6, 7", fl_sign_dp, "record", {**_PATIENTS, "gamma": 0.005}),
+    Entry("centralized", f"{C}, section 4", centralized, usual={**_HOSPITALS, "epochs": 1, "batch": 100}),
+]
 
 
 ENTRIES: dict[str, Entry] = {
@@ -132,6 +203,7 @@ ENTRIES: dict[str, Entry] = {
         _pair("fl-bas-3", fl_bas_3, f"{U}, supplement D", f"{U}, supplement D, Table 6"),
         _pair("fl-bas-4", fl_bas_4, f"{U}, supplement D", f"{U}, supplement D, Table 6"),
         _pair("fl-head", fl_head, "hush", "hush"),
+        _RECORDS,
     )
     for entry in pair
 }
@@ -173,7 +245,10 @@ def scheme(name: str, **knobs: object) -> Scheme:
     for key in knobs:
         if key not in known:
             raise Mistake(f"{name} has no setting {key!r}: choose from {', '.join(known)}")
-    clip = knobs.get("clip", AdaptiveClip())
+    given = {**{k: v for k, v in found.usual.items() if k != "balance"}, **knobs}
+    if "steps" in knobs:
+        given["epochs"] = None
+    clip = given.get("clip", AdaptiveClip())
     if clip == "adaptive":
         clip = AdaptiveClip()
     elif isinstance(clip, int | float):
@@ -181,10 +256,12 @@ def scheme(name: str, **knobs: object) -> Scheme:
     if not isinstance(clip, Clip | AdaptiveClip):
         raise Mistake(f"clip={clip!r} is not a bound: give a number, 'adaptive', or a Clip")
     for key, value in knobs.items():
-        whole = key in ("steps", "batch", "probe")
-        if key not in ("sampling", "clip") and not isinstance(value, int if whole else int | float | None):
+        whole = key in ("steps", "epochs", "batch", "probe")
+        if key in ("sampling", "clip", "balance", "batches") or (value is None and key in ("batch", "epochs")):
+            continue
+        if not isinstance(value, int if whole else int | float | None):
             raise Mistake(f"{key}={value!r} must be a {'whole number' if whole else 'number'}")
-    return found.scheme(Knobs(**{**knobs, "clip": clip}))  # type: ignore[arg-type]
+    return found.scheme(Knobs(**{**given, "clip": clip}))
 
 
 def paper_clip(name: str, data: str, ratio: float) -> float:

@@ -21,7 +21,7 @@ class Data(_Table):
 
     name: str = "fashion-mnist"
     clients: Count | None = None
-    partition: Literal["iid", "shards", "dirichlet", "column"] = "iid"
+    partition: Literal["iid", "shards", "dirichlet", "column", "pooled"] | None = None
     size: Count | None = None
     shards: Count | None = None
     alpha: Annotated[float, Field(gt=0, lt=1e6)] | None = None
@@ -34,7 +34,7 @@ class Model(_Table):
     """Which network and loss: names of hush's own, or file.py:function."""
 
     name: str | None = None
-    loss: str = "cross-entropy"
+    loss: str | None = None
 
 
 class Scheme(_Table):
@@ -49,15 +49,20 @@ class Scheme(_Table):
     epsilon: Annotated[float, Field(ge=1e-3, le=1e6)] | None = None
     delta: Annotated[float, Field(ge=1e-100, lt=1)] | None = None
     accountant: Literal["moments", "rdp", "pld"] = "pld"
+    gamma: Annotated[float, Field(gt=0, lt=1e30)] | None = None
 
 
 class Train(_Table):
     """Local training at a client."""
 
     rate: Annotated[float, Field(gt=0, lt=1e30)] | None = None
-    steps: Count = 5
-    batch: Count = 10
+    steps: Count | None = None
+    epochs: Count | None = None
+    batch: Count | Literal["all"] | None = None
     probe: Count = 5
+    balance: Literal["none", "weights", "downsample", "rates"] | None = None
+    share: Annotated[float, Field(gt=0, lt=1)] | None = None
+    batches: Literal["poisson", "fixed"] | None = None
 
 
 class Sampling(_Table):

@@ -1,29 +1,31 @@
 """From a configuration to what runs: data, model, scheme, with every choice resolved."""
 
-import importlib.util
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 
 from hush import catalogue, models
 from hush.catalogue import Entry, Knobs
+from hush.checks import check
 from hush.clipping import public_bound
-from hush.config import Config
+from hush.config import Config, Data
 from hush.coordinates import All, Only, TopK
 from hush.data import DataSet, Samples, Split, load, partition, public_batch, samples
+from hush.data.sparse import Sparse
 from hush.errors import Mistake
+from hush.losses import LOSSES, Weighted, balanced
+from hush.own import call, first_line, function
 from hush.privacy import noise_for
 from hush.rng import PublicSeed
 from hush.sampling import Fixed, Poisson, Sampling
 from hush.scheme import Scheme
 from hush.stages import AdaptiveClip, Clip
+from hush.steps import SignStep
 from hush.task import Loss, Task
-from hush.trainers import Engine
+from hush.trainers import Balance, Engine
 from hush.trainers.cohort import choose
 from hush.trainers.vmapped import gradients
 from hush.weights import flatten
@@ -31,11 +33,12 @@ from hush.weights import flatten
 
 @dataclass(frozen=True)
 class Habit:
-    """What is usual for a data set: used where the configuration is silent."""
+    """What is usual for a data set: used where the configuration and the scheme are silent."""
 
     clients: int = 100
     cohort: int = 20
     model: str = "mlp"
+    loss: str = "cross-entropy"
     rate: float = 0.1
     public: str | None = None
 
@@ -45,17 +48,12 @@ HABITS = {
     "mnist": Habit(clients=6000, cohort=100, model="cnn", rate=0.215, public="fashion-mnist"),
     "digits": Habit(clients=130, cohort=30),
 }
+BINARY = "binary-cross-entropy"
+RECORDS = Habit(cohort=3, loss=BINARY, rate=0.01)  # records with a yes or no to predict
 DELTA = 1e-5
 RATIO = 0.005
 QUANTILE = 0.5
-
-
-def binary(output: Tensor, target: Tensor) -> Tensor:
-    """Cross-entropy of one logit per row."""
-    return F.binary_cross_entropy_with_logits(output.reshape(-1), target.reshape(-1).to(output.dtype))
-
-
-LOSSES: dict[str, Loss] = {"cross-entropy": F.cross_entropy, "binary-cross-entropy": binary}
+STEPS, BATCH = 5, 10
 
 
 @dataclass(frozen=True)
@@ -73,27 +71,22 @@ class Experiment:
 def build(config: Config) -> Experiment:
     """Load the data, make the model, resolve clip and noise. The result's config is runnable as it is."""
     entry = catalogue.entry(config.scheme.name)
-    _check(config, entry)  # before any data is loaded
-    habit = HABITS.get(config.data.name, Habit())
+    check(config, entry)  # before any data is loaded
     seed = PublicSeed(config.run.seed)
-    data = _data(config.data.name)
-    split = _split(config, data, habit)
+    data = _data(config.data.name, config.run.seed)
+    binary = data.classes == 2 and isinstance(data.train.inputs, Sparse)
+    habit = HABITS.get(config.data.name, RECORDS if binary else Habit())
+    knobs = _knobs(config, entry, habit)
+    config, split = _split(config, data, habit, entry.build(replace(knobs, noise=1.0)).apart)
     sampling = _sampling(config, entry, len(split), habit)
-    knobs = Knobs(
-        sampling=sampling,
-        ratio=config.scheme.ratio or RATIO,
-        rate=config.train.rate or habit.rate,
-        steps=config.train.steps,
-        batch=config.train.batch,
-        probe=config.train.probe,
-    )
+    knobs, loss, notes = _balanced(config, entry, replace(knobs, sampling=sampling), data, habit)
     name = config.model.name or habit.model
-    model = _model(name, data, seed)
-    public, notes = _public(config, entry, knobs, data, habit)
-    task = Task(model, _loss(config.model.loss), data.train, split, data.test, public)
+    model = _model(name, data, 1 if loss.name == BINARY else data.classes, seed)
+    public, noted = _public(config, entry, knobs, data, habit)
+    task = Task(model, loss.function, data.train, split, data.test, public)
     _try(task)
     engine = Engine(config.run.engine or choose(task), config.run.device)
-    noise = _noise(config, sampling, len(split))
+    noise = _noise(config, entry, knobs, task)
     knobs = replace(knobs, noise=noise, vote=noise if config.scheme.select == "vote" else None)
     clip = _clip(config, entry, knobs, task, seed) if entry.private else None
     quantile = (config.scheme.quantile or QUANTILE) if clip == "adaptive" else None
@@ -102,11 +95,12 @@ def build(config: Config) -> Experiment:
     scheme = entry.scheme(knobs)
     scheme.check(task)
     delta = config.scheme.delta or DELTA
-    if entry.private and delta * len(split) >= 1:
-        notes = (*notes, f"delta {delta:g} is not below one over the {len(split)} clients: a weak guarantee")
+    count, what = (len(split.rows), "records") if entry.level == "record" else (len(split), "clients")
+    if entry.private and delta * count >= 1:
+        noted = (*noted, f"delta {delta:g} is not below one over the {count} {what}: a weak guarantee")
     settled = {
         "data": {"clients": len(split), "public": (config.data.public or habit.public) if public else None},
-        "model": {"name": name},
+        "model": {"name": name, "loss": loss.name},
         "scheme": {
             "name": entry.name,
             "ratio": None if isinstance(scheme.coordinates, All | Only) else knobs.ratio,
@@ -115,85 +109,126 @@ def build(config: Config) -> Experiment:
             "noise": noise,
             "epsilon": None,
             "delta": delta,
+            "gamma": knobs.gamma if isinstance(scheme.step, SignStep) else None,
         },
-        "train": {"rate": knobs.rate},
+        "train": {
+            "rate": knobs.rate,
+            "steps": None if knobs.epochs else knobs.steps,
+            "epochs": knobs.epochs,
+            "batch": knobs.batch or "all",
+            "balance": loss.balance,
+            "share": knobs.share,
+            "batches": knobs.batches if entry.level == "record" else None,
+        },
         "sampling": {"kind": sampling.kind, "cohort": round(sampling.cohort(len(split)))},
         "run": {"engine": engine.kind},
     }
     tables = {table: getattr(config, table).model_copy(update=keys) for table, keys in settled.items()}
-    names = (config.data.name, name, config.model.loss)
+    names = (config.data.name, name, loss.name)
     own = tuple(Path(n.rpartition(":")[0]) for n in names if ".py:" in n)
+    notes = (*data.notes, *notes, *noted)
     return Experiment(config.model_copy(update=tables), task, scheme, engine, notes, own)
 
 
-def _check(config: Config, entry: Entry) -> None:
-    """What can be refused without data, and what would be ignored in silence."""
-    scheme, data, cohort = config.scheme, config.data, config.sampling.cohort
-    chosen = entry.build(Knobs()).coordinates
-    refused = {
-        "epsilon and noise are both given: give one, the other follows from it": (
-            scheme.epsilon is not None and scheme.noise is not None
-        ),
-        f"{entry.name} has no noise to set: take {entry.name}-dp": (
-            not entry.private and (scheme.epsilon is not None or scheme.noise is not None)
-        ),
-        f"{entry.name} clips nothing: take {entry.name}-dp": (
-            not entry.private and (scheme.clip is not None or scheme.quantile is not None)
-        ),
-        f"{entry.name} needs its privacy: give --epsilon E --delta D, or --noise SIGMA": (
-            entry.private and scheme.epsilon is None and scheme.noise is None
-        ),
-        f"{entry.name} has no Top-K to vote on: leave select out": (
-            scheme.select == "vote" and not isinstance(chosen, TopK)
-        ),
-        f"select='vote' is a noisy vote and {entry.name} has no guarantee: take {entry.name}-dp": (
-            scheme.select == "vote" and not entry.private
-        ),
-        "quantile belongs to clip='adaptive': leave one of them out": (
-            scheme.quantile is not None and scheme.clip not in (None, "adaptive")
-        ),
-        "size belongs to partition='iid': leave it out": data.size is not None and data.partition != "iid",
-        "shards belongs to partition='shards': add it": data.shards is not None and data.partition != "shards",
-        "alpha belongs to partition='dirichlet': add it": (data.alpha is not None and data.partition != "dirichlet"),
-        "column belongs to partition='column': add it": data.column is not None and data.partition != "column",
-    }
-    if scheme.epsilon is not None and scheme.delta is None:
-        raise Mistake(f"epsilon={scheme.epsilon:g} needs a delta: add --delta 1e-5, less than one over the clients")
-    for sentence, wrong in refused.items():
-        if wrong:
-            raise Mistake(sentence)
-    if cohort is not None and data.clients is not None and cohort > data.clients:
-        raise Mistake(f"cohort={cohort} is larger than the population of {data.clients}: lower it")
+def _knobs(config: Config, entry: Entry, habit: Habit) -> Knobs:
+    """What the configuration, the scheme's own paper or the data's habit say, in this order."""
+    train, usual = config.train, dict(entry.usual)
+    usual.pop("sampling", None)
+    usual.pop("balance", None)
+    if train.steps is not None or train.epochs is not None:
+        usual |= {"steps": train.steps, "epochs": train.epochs}
+    else:
+        usual = {"steps": STEPS, "epochs": None, **usual}
+    batch = usual.get("batch", BATCH) if train.batch is None else train.batch
+    return Knobs(
+        **{
+            **usual,
+            "ratio": config.scheme.ratio or RATIO,
+            "rate": train.rate or usual.get("rate", habit.rate),
+            "batch": None if batch == "all" else batch,
+            "probe": train.probe,
+            "gamma": config.scheme.gamma or usual.get("gamma", Knobs.gamma),
+            "batches": train.batches or "poisson",
+            "clip": usual.get("clip", Clip(1.0)),  # settled later
+        }
+    )
+
+
+@dataclass(frozen=True)
+class _Loss:
+    """The task's loss, its name, and what is done about a rare class."""
+
+    name: str
+    function: Loss
+    balance: Balance
+
+
+def _balanced(
+    config: Config, entry: Entry, knobs: Knobs, data: DataSet, habit: Habit
+) -> tuple[Knobs, _Loss, tuple[str, ...]]:
+    """The loss, with weights or the trainer with batches that make up for a rare class."""
+    name = config.model.loss or habit.loss
+    plain = _loss(name)
+    two = data.classes == 2
+    balance: Balance = config.train.balance or (entry.usual.get("balance", "none") if two else "none")
+    if balance == "none":
+        return knobs, _Loss(name, plain, balance), ()
+    if not two:
+        raise Mistake(f"balance={balance!r} is for two classes, and {data.name} has {data.classes}: leave it out")
+    share = config.train.share
+    notes: tuple[str, ...] = ()
+    if share is None:
+        share = float(data.train.targets.float().mean())
+        notes = (f"the share of the rarer class, {share:.4f}, is that of the training rows: give [train] share",)
+    if not 0 < share < 1:
+        raise Mistake(f"all rows of {data.name} have one label: balance={balance!r} needs both classes")
+    if entry.level != "record":  # whose trainer weighs by itself, before it clips
+        return knobs, _Loss(name, Weighted(plain, balanced(share)), balance), notes
+    return replace(knobs, balance=balance, share=share), _Loss(name, plain, balance), notes
 
 
 def _sampling(config: Config, entry: Entry, population: int, habit: Habit) -> Sampling:
     wanted = config.sampling
-    cohort = wanted.cohort or min(habit.cohort, population)
+    usual = entry.usual.get("sampling")
+    cohort = wanted.cohort or min(usual.size if isinstance(usual, Fixed) else habit.cohort, population)
     if cohort > population:
         raise Mistake(f"cohort={cohort} is larger than the population of {population}: lower it")
     if wanted.floor > cohort:
         raise Mistake(f"floor={wanted.floor} is above the cohort of {cohort}: rounds would abort; lower it")
-    if (wanted.kind or ("poisson" if entry.private else "fixed")) == "poisson":
+    if (wanted.kind or ("poisson" if entry.level == "client" else "fixed")) == "poisson":
         return Poisson(cohort / population, wanted.floor, wanted.tolerance)
     return Fixed(cohort, wanted.floor, wanted.tolerance)
 
 
-def _model(name: str, data: DataSet, seed: PublicSeed) -> nn.Module:
+def _model(name: str, data: DataSet, outputs: int, seed: PublicSeed) -> nn.Module:
     shape = data.train.inputs.shape[1:]
     if ".py:" not in name:
-        return models.build(name, shape, data.classes, seed)
+        return models.build(name, shape, outputs, seed)
     torch.manual_seed(seed.value)  # the function may draw its weights as PyTorch does
-    model = _call(name, shape, data.classes)
+    model = call(name, shape, outputs)
     if not isinstance(model, nn.Module):
         raise Mistake(f"{name} returned a {type(model).__name__}: it must return a torch.nn.Module")
     return model
 
 
-def _noise(config: Config, sampling: Sampling, population: int) -> float | None:
+def _noise(config: Config, entry: Entry, knobs: Knobs, task: Task) -> float | None:
     """The multiplier as given, or the smallest that keeps to epsilon over all rounds and the vote."""
-    scheme = config.scheme
+    scheme, sampling, population = config.scheme, knobs.cohorts(), task.clients
     if scheme.epsilon is None or scheme.delta is None:
         return scheme.noise
+    if entry.level == "record":
+        trainer = replace(knobs, noise=1.0).dpsgd()
+        return noise_for(
+            scheme.epsilon,
+            scheme.delta,
+            sampling.rate(population),
+            config.run.rounds,
+            scheme.accountant,
+            trainer.sampling,
+            batch=float(trainer.chance(task.split.sizes.min())),
+            steps=trainer.steps,
+            reach=trainer.reach,
+        )
     releases = config.run.rounds + (scheme.select == "vote")
     rate, slack = sampling.rate(population), sampling.slack(population)
     if slack * releases >= scheme.delta:
@@ -204,7 +239,10 @@ def _noise(config: Config, sampling: Sampling, population: int) -> float | None:
 
 
 def _clip(config: Config, entry: Entry, knobs: Knobs, task: Task, seed: PublicSeed) -> float | str:
-    """The bound as a number, or "adaptive" (the default)."""
+    """The bound as a number, or "adaptive" (the default where clients are protected)."""
+    usual = entry.usual.get("clip")
+    if isinstance(usual, Clip):
+        return usual.bound if config.scheme.clip in (None, "paper") else cast(float, config.scheme.clip)
     wanted = config.scheme.clip or "adaptive"
     if wanted == "paper":
         return catalogue.paper_clip(entry.name, config.data.name, knobs.ratio)
@@ -213,10 +251,10 @@ def _clip(config: Config, entry: Entry, knobs: Knobs, task: Task, seed: PublicSe
     return wanted
 
 
-def _data(name: str) -> DataSet:
+def _data(name: str, seed: int) -> DataSet:
     if ".py:" not in name:
-        return load(name)
-    found = _call(name)
+        return load(name, seed=seed)
+    found = call(name)
     if isinstance(found, DataSet):
         return found
     if not isinstance(found, tuple) or len(found) not in (2, 3):
@@ -228,10 +266,20 @@ def _data(name: str) -> DataSet:
     return DataSet(name, parts[0], parts[1], classes, source=name, digest="none known", public=public)
 
 
-def _split(config: Config, data: DataSet, habit: Habit) -> Split:
-    wanted, rows = config.data, len(data.train)
+def _split(config: Config, data: DataSet, habit: Habit, apart: bool) -> tuple[Config, Split]:
+    """Who holds what, and the configuration that says so in full."""
+    wanted = config.data
+    kind = "pooled" if apart else wanted.partition or ("column" if data.split else "iid")
+    column = (wanted.column or data.split) if kind == "column" else wanted.column
+    wanted = wanted.model_copy(update={"partition": kind, "column": column})
+    return config.model_copy(update={"data": wanted}), _parts(wanted, data, habit, config.run.seed)
+
+
+def _parts(wanted: Data, data: DataSet, habit: Habit, seed: int) -> Split:
+    rows = len(data.train)
+    if wanted.partition == "pooled":
+        return partition.iid(rows, 1, seed)
     clients = wanted.clients or min(habit.clients, rows)
-    seed = config.run.seed
     if wanted.partition == "iid":
         return partition.iid(rows, clients, seed, wanted.size)
     if wanted.partition == "shards":
@@ -251,7 +299,7 @@ def _public(
     config: Config, entry: Entry, knobs: Knobs, data: DataSet, habit: Habit
 ) -> tuple[Samples | None, tuple[str, ...]]:
     """The public batch, where something needs it, and what the card says of it."""
-    chosen = isinstance(entry.build(knobs).coordinates, TopK) and config.scheme.select == "public"
+    chosen = isinstance(entry.build(replace(knobs, noise=1.0)).coordinates, TopK) and config.scheme.select == "public"
     if not chosen and config.scheme.clip != "public":
         return None, ()
     size, seed = config.data.public_size, config.run.seed
@@ -271,41 +319,10 @@ def _public(
 
 def _loss(name: str) -> Loss:
     if ".py:" in name:
-        return cast(Loss, _function(name))
+        return cast(Loss, function(name))
     if name not in LOSSES:
         raise Mistake(f"loss {name!r} is not known: choose {', '.join(LOSSES)} or write file.py:function")
     return LOSSES[name]
-
-
-def _function(reference: str) -> Callable[..., Any]:
-    """The function that file.py:function names."""
-    place, _, name = reference.rpartition(":")
-    path = Path(place)
-    if not path.is_file():
-        raise Mistake(f"{path} is not there: give file.py:function")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise Mistake(f"{path} cannot be loaded: {_first_line(error)}") from error
-    found = getattr(module, name, None)
-    if not callable(found):
-        raise Mistake(f"{path} has no function {name!r}: give file.py:function")
-    return cast(Callable[..., Any], found)
-
-
-def _call(reference: str, *arguments: object) -> Any:
-    """What the named function returns; whatever it raises is the user's."""
-    function = _function(reference)
-    try:
-        return function(*arguments)
-    except Mistake:
-        raise
-    except Exception as error:
-        raise Mistake(f"{reference} fails: {_first_line(error)}") from error
 
 
 def _try(task: Task) -> None:
@@ -319,8 +336,4 @@ def _try(task: Task) -> None:
                 weights[None], part.inputs[:2][None], part.targets[:2][None]
             )
         except Exception as error:
-            raise Mistake(f"the model, the loss and the data do not fit: {_first_line(error)}") from error
-
-
-def _first_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}".strip().splitlines()[0]
+            raise Mistake(f"the model, the loss and the data do not fit: {first_line(error)}") from error

@@ -23,7 +23,7 @@ from hush.data.sparse import Sparse
 from hush.errors import Mistake
 from hush.experiment import DELTA, Experiment
 from hush.metrics import evaluate
-from hush.privacy import Facts, Ledger, card, paper_epsilon, views
+from hush.privacy import Facts, Ledger, card, paper_epsilon, unnoticed_epsilon, views
 from hush.report import page
 from hush.rounds import Report, rounds
 from hush.state import State
@@ -145,11 +145,11 @@ def execute(experiment: Experiment, path: Path) -> Iterator[Row]:
 def _execute(experiment: Experiment, path: Path) -> Iterator[Row]:
     wanted, task = experiment.config, experiment.task
     saved, log, spent = path / CHECKPOINT, path / "rounds.jsonl", path / "privacy.json"
-    best: dict[str, Any] = {"best_accuracy": None, "best_round": None}
+    best: dict[str, Any] = dict.fromkeys(("best_accuracy", "best_balanced", "best_auroc", "best_round"))
     state, written = None, None
     if saved.exists():
         state, facts = checkpoint.load_state(saved)
-        best = {key: facts[key] for key in best}
+        best = {key: facts.get(key) for key in best}
         written = _Log(log, facts["log"], facts["log_bytes"])
     written = written or _Log(log)
     fingerprint = _fingerprint(experiment)
@@ -188,26 +188,28 @@ def _execute(experiment: Experiment, path: Path) -> Iterator[Row]:
 
 def _row(report: Report, experiment: Experiment, best: dict[str, Any]) -> Row:
     run, task = experiment.config.run, experiment.task
-    accuracy = loss = None
+    score = found = None
     if task.test is not None:
         due = report.round % run.eval_every == 0 or report.round == run.rounds
         rows = task.test if due else task.test.rows(torch.arange(1))
-        score = evaluate(task, report.state.weights, rows, workers=run.workers)
-        if not math.isfinite(score.loss):
+        found = evaluate(task, report.state.weights, rows, workers=run.workers)
+        if not math.isfinite(found.loss):
             raise Mistake(
                 f"round {report.round}: the model yields NaN or infinity on the test data; the run stops here"
                 " and the last good checkpoint stays: lower the training rate or check the model and the data"
             )
         if due:
-            accuracy, loss = score.accuracy, score.loss
-            if best["best_accuracy"] is None or accuracy > best["best_accuracy"]:
-                best.update(best_accuracy=accuracy, best_round=report.round)
+            score = found
+            # Of a rare class accuracy says little: there the best round is that of the best balanced accuracy.
+            by = "accuracy" if score.auroc is None else "balanced"
+            if best[f"best_{by}"] is None or getattr(score, by) > best[f"best_{by}"]:
+                best.update({f"best_{name}": getattr(score, name) for name in ("accuracy", "balanced", "auroc")})
+                best["best_round"] = report.round
     return {
         "round": report.round,
         "cohort": report.cohort,
         "aborted": report.aborted,
-        "accuracy": accuracy,
-        "loss": loss,
+        **{name: getattr(score, name, None) for name in ("accuracy", "balanced", "auroc", "loss")},
         **best,
         "clip": report.clip,
         "bytes": report.bytes,
@@ -236,7 +238,11 @@ def _tensors(inputs: Tensor | Sparse) -> list[Tensor]:
 def _facts(experiment: Experiment, state: State, ledger: Ledger) -> Facts:
     """What the card says of the run so far."""
     wanted, sampling = experiment.config, experiment.scheme.sampling
-    delta = wanted.scheme.delta or DELTA
+    delta, level = wanted.scheme.delta or DELTA, experiment.scheme.level or "client"
+    shares = (
+        "model, server: a round goes through only with the clients that its noise shares were sized for"
+        f" (tolerated loss {sampling.tolerance:.0%}); the summed noise never falls below its multiplier",
+    )
     return Facts(
         scheme=wanted.scheme.name,
         private=experiment.scheme.private,
@@ -249,18 +255,25 @@ def _facts(experiment: Experiment, state: State, ledger: Ledger) -> Facts:
         epsilon=views(ledger.events, state.participation, delta, wanted.scheme.accountant),
         participation_worst=state.participation.worst(),
         participation_median=state.participation.median(),
+        level=level,
+        **(_batches(ledger, delta, wanted.scheme.accountant) if level == "record" and ledger.events else {}),
         assumptions=(
-            "model, server: a round goes through only with the clients that its noise shares were sized for"
-            f" (tolerated loss {sampling.tolerance:.0%}); the summed noise never falls below its multiplier",
+            *(shares if level == "client" else ()),
             "who took part stays with the server; how many, with the server and that cohort's clients",
         ),
         unnoised=(
             *experiment.notes,
             "how many clients and classes there are, and the shape of the data: assumed public",
             "hyper-parameters (rates, rounds, ratio): assumed chosen without the clients' data",
-            "test metrics and the best round: on test data of the server, which nothing protects",
+            "test metrics and the best round: on test rows, which nothing protects",
             "the figures of participation here, and those of the server and upload views, tell of the cohorts:"
             " they are for the server's side",
         ),
         paper_epsilon=paper_epsilon(ledger.events, delta) if ledger.events else None,
     )
+
+
+def _batches(ledger: Ledger, delta: float, accountant: str) -> dict[str, Any]:
+    """What the card says of the records' batches, which are the same in every round."""
+    found = {name: getattr(ledger.events[-1], name) for name in ("batch", "steps", "reach", "batches")}
+    return {**found, "unnoticed_epsilon": unnoticed_epsilon(ledger.events, delta, accountant)}

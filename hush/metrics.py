@@ -7,37 +7,91 @@ import torch
 from torch import Tensor
 
 from hush.data.samples import Samples
+from hush.data.sparse import Sparse
 from hush.errors import Mistake
 from hush.task import Task
+from hush.trainers.sparse import entry, lookup
 from hush.weights import bound
 from hush.workers import spread
 
 
 @dataclass(frozen=True)
 class Score:
-    """Mean loss, and the fraction of right answers (classes by the largest output, or by its sign)."""
+    """Mean loss, and the fraction of right answers (classes by the largest output, or by its sign).
+
+    balanced: the mean over the classes that occur of the fraction of their rows that are right; None where targets
+    are not classes. auroc: the chance that a row of class 1 gets a larger output than one of class 0; None where
+    there are not just these two classes, both present.
+    """
 
     loss: float
     accuracy: float
+    balanced: float | None = None
+    auroc: float | None = None
 
 
 def evaluate(
-    task: Task, weights: Tensor, samples: Samples | None = None, batch: int = 500, workers: int | None = None
+    task: Task, weights: Tensor, samples: Samples | None = None, batch: int | None = None, workers: int | None = None
 ) -> Score:
-    """The model with these weights on the task's test data, or on other data; batches are spread over workers."""
+    """The model with these weights on the task's test data, or on other data; batches are spread over workers.
+
+    The loss is the task's own, with its class weights where it has some. A batch has 500 rows by default, or 2,000
+    sparse ones that a linear layer takes as they are.
+    """
     samples = samples if samples is not None else task.test
     if samples is None:
         raise Mistake("the task has no test data: give Task(test=...) or pass samples to evaluate()")
+    inputs, targets = samples.inputs, samples.targets
+    found = entry(bound(task.model, weights)) if isinstance(inputs, Sparse) else None
+    table = None if found is None else found.turned()  # once for all batches
+    size = batch or (500 if table is None else 2000)
+    classes = not targets.is_floating_point()
+    two = classes and int(targets.min()) == 0 and int(targets.max()) == 1
 
-    def score(first: int) -> tuple[float, int]:
+    def score(first: int) -> tuple[float, Tensor, Tensor | None]:
+        """The summed loss, which rows are right, and how far each leans to class 1 where that is wanted."""
         # A copy of both: a model may keep what it computed, or change what it was given.
-        model, inputs = bound(task.model, weights).eval(), samples.inputs[first : first + batch].clone()
-        targets = samples.targets[first : first + batch]
+        model, rows = bound(task.model, weights).eval(), slice(first, first + size)
+        wanted = targets[rows]
         with torch.inference_mode():
-            output = model(inputs)
+            own = entry(model)
+            if isinstance(inputs, Sparse) and table is not None and own is not None:
+                output = own.rest(lookup(table, inputs.take(rows), own.first.bias))
+            else:
+                output = model(inputs[rows].clone())
             answers = output.argmax(1) if output.shape[-1] > 1 and output.dim() > 1 else (output > 0).flatten()
-            return float(task.loss(output, targets)) * len(targets), int((answers == targets.flatten()).sum())
+            leaning = _leaning(output) if two else None
+            return float(task.loss(output, wanted)) * len(wanted), answers == wanted.flatten(), leaning
 
-    scores = list(spread(score, range(0, len(samples), batch), workers))
-    loss, right = math.fsum(part for part, _ in scores), sum(part for _, part in scores)
-    return Score(loss / len(samples), right / len(samples))
+    scores = list(spread(score, range(0, len(samples), size), workers))
+    loss, right = math.fsum(part for part, _, _ in scores), torch.cat([part for _, part, _ in scores])
+    leaning = [part for _, _, part in scores if part is not None]
+    return Score(
+        loss / len(samples),
+        int(right.sum()) / len(samples),
+        _balanced(right, targets.flatten()) if classes else None,
+        _auroc(torch.cat(leaning), targets.flatten()) if leaning else None,
+    )
+
+
+def _leaning(output: Tensor) -> Tensor | None:
+    """The logit of class 1 against class 0, from one output or two."""
+    if output.dim() == 1 or output.shape[1:].numel() == 1:
+        return output.flatten()
+    return output[:, 1] - output[:, 0] if output.shape[1:] == (2,) else None
+
+
+def _balanced(right: Tensor, targets: Tensor) -> float | None:
+    """The mean recall of the classes that occur; a negative number stands for no class."""
+    kept = targets >= 0
+    _, place, counts = torch.unique(targets[kept], return_inverse=True, return_counts=True)
+    recalls = torch.bincount(place, right[kept].double(), minlength=len(counts)) / counts
+    return float(recalls.mean()) if len(counts) else None
+
+
+def _auroc(leaning: Tensor, targets: Tensor) -> float | None:
+    if not bool(leaning.isfinite().all()):
+        return None
+    from sklearn.metrics import roc_auc_score  # slow to import, and only two classes need it
+
+    return float(roc_auc_score(targets.numpy(), leaning.numpy()))

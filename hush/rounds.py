@@ -87,6 +87,9 @@ def rounds(
     ledger = Ledger() if ledger is None else ledger
     secret = SecretSeed.simulated(seed) if secret is None else secret
     state = State.first(task) if state is None else state.copy()
+    chances = scheme.chances(task)
+    if chances is not None:
+        state.participation.chances = chances
     events = ledger.events
     paid = {event.round for event in events if event.label == "update"}
     short = state.participation.charged > len(events) or not paid.issuperset(range(1, state.round + 1))
@@ -178,7 +181,7 @@ class _Loop:
         cohort: Members = sampling.draw(population, self.secret, number)
         floor = round((1 - sampling.tolerance) * len(cohort), 9)  # 0.3 of 10 is 3, not a hair more
         plan = Plan(number, state.weights, state.live, sampling.cohort(population), floor, state.clip)
-        event = scheme.event(plan, population, label)
+        event = scheme.event(plan, self.task, label)
         if event is not None:
             # On disk before anything leaves a client; an aborted round stays charged.
             self.ledger.record(event, self.replay)

@@ -2,7 +2,8 @@
 
 plan    header (48 bytes), live coordinates (4 bytes each, only where clients cannot derive them),
         weights (4 bytes each; none in round 1, where every client has them from the public seed)
-upload  header (28 bytes), one number per coordinate (4 bytes each)
+upload  header (28 bytes), one number per coordinate: 4 bytes each, or signs, 8 to a byte (the highest bit first;
+        1 is plus; what is left of the last byte is 0)
 
 The header is protocol, the rest is payload. Little-endian; a CRC-32 over all that precedes it ends the
 header; it covers the payload too. An upload names the plan that it answers by the first 8 bytes of the
@@ -84,22 +85,39 @@ def unpack_plan(data: bytes, start: Tensor, live: Tensor | None, coordinates: Co
     return Plan(round, weights, live, cohort, floor, None if math.isnan(clip) else clip)
 
 
-def pack_upload(row: Tensor, round: int, answers: bytes) -> Message:
-    """What travels up from one client: `answers` is the digest of the plan."""
-    head = UPLOAD.pack(MAGIC, VERSION, 2, 32, round, row.numel(), answers)
-    return _seal(head, _floats(row))
+def pack_upload(row: Tensor, round: int, answers: bytes, bits: int = 32) -> Message:
+    """What travels up from one client: `answers` is the digest of the plan, `bits` what a number takes (32 or 1)."""
+    head = UPLOAD.pack(MAGIC, VERSION, 2, bits, round, row.numel(), answers)
+    return _seal(head, _signs(row) if bits == 1 else _floats(row))
 
 
-def unpack_upload(data: bytes, size: int, round: int, answers: bytes) -> Tensor:
+def unpack_upload(data: bytes, size: int, round: int, answers: bytes, bits: int = 32) -> Tensor:
     """At the server: the numbers, if they are exactly what this round asked for."""
-    (found, count, digest), body = _open(data, UPLOAD, kind=2, name="upload")
+    (found, count, digest), body = _open(data, UPLOAD, kind=2, name="upload", bits=bits)
     if found != round:
         raise Mistake(f"upload of round {found} came in round {round}: refused")
     if digest != answers:
         raise Mistake(f"upload of round {round} answers another plan: refused")
-    if count != size or len(body) != 4 * size:
-        raise Mistake(f"upload of round {round} carries {len(body) // 4} numbers where {size} were expected: refused")
+    if count != size or len(body) != (size * bits + 7) // 8:
+        raise Mistake(
+            f"upload of round {round} carries {len(body) * 8 // bits} numbers where {size} were expected: refused"
+        )
+    if bits == 1:
+        return _from_signs(body, size, round)
     return torch.from_numpy(np.frombuffer(body, "<f4").copy())
+
+
+def _signs(row: Tensor) -> memoryview:
+    if not bool((row.abs() == 1).all()):
+        raise Mistake("an upload of signs holds numbers other than 1 and -1: put Sign() last")
+    return np.packbits(row.numpy() > 0).data
+
+
+def _from_signs(body: memoryview, size: int, round: int) -> Tensor:
+    found = np.unpackbits(np.frombuffer(body, np.uint8))
+    if found[size:].any():
+        raise Mistake(f"upload of round {round} has bits after its {size} signs: refused")
+    return torch.from_numpy(found[:size].astype(np.float32)).mul_(2).sub_(1)
 
 
 def _floats(values: Tensor) -> memoryview:
@@ -114,14 +132,18 @@ def _seal(head: bytes, *body: memoryview) -> Message:
     return Message(b"".join((head, CRC.pack(check), *body)), len(head) + CRC.size)
 
 
-def _open(data: bytes, layout: struct.Struct, kind: int, name: str) -> tuple[tuple[Any, ...], memoryview]:
+def _open(
+    data: bytes, layout: struct.Struct, kind: int, name: str, bits: int = 32
+) -> tuple[tuple[Any, ...], memoryview]:
     end = layout.size + CRC.size
     if len(data) < end:
         raise Mistake(f"{name} of {len(data)} bytes is shorter than its header of {end}: refused")
     head, body = data[: layout.size], memoryview(data)[end:]
-    magic, version, found, bits, *fields = layout.unpack(head)
-    if magic != MAGIC or version != VERSION or found != kind or bits != 32:
-        raise Mistake(f"{name} does not begin as a hush message of version {VERSION}: refused")
+    magic, version, found, width, *fields = layout.unpack(head)
+    if magic != MAGIC or version != VERSION or found != kind or width != bits:
+        raise Mistake(
+            f"{name} does not begin as a hush message of version {VERSION} with {bits} bits a number: refused"
+        )
     if CRC.unpack(data[layout.size : end])[0] != zlib.crc32(body, zlib.crc32(head)):
         raise Mistake(f"{name} is corrupt, its check sum does not match: refused")
     return tuple(fields), body

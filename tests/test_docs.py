@@ -17,11 +17,13 @@ TEXTS = [
     "README.md",
     "docs/tutorial.md",
     "docs/schemes.md",
+    "docs/data.md",
     "docs/privacy.md",
     "docs/design.md",
     "CONTRIBUTING.md",
 ]
-DOWNLOADS = ("fashion-mnist", "experiments/")  # a command with one of these is only checked to parse
+# A command with one of these is only checked to parse.
+DOWNLOADS = ("fashion-mnist", "experiments/", "diabetes130", "premier-like")
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 

@@ -1,6 +1,7 @@
 """Messages that are not exactly right are refused."""
 
 import math
+import zlib
 from dataclasses import replace
 
 import pytest
@@ -178,3 +179,29 @@ def test_a_plan_that_names_another_set() -> None:
     chosen = wire.pack_plan(plan(live=torch.tensor([0, 2, 3])), VOTE)
     with pytest.raises(Mistake):
         wire.unpack_plan(chosen.data, START, LIVE, FIXED)
+
+
+@given(st.lists(st.sampled_from([1.0, -1.0]), min_size=1, max_size=40))
+def test_signs_come_back(values: list[float]) -> None:
+    message = wire.pack_upload(torch.tensor(values), 3, ANSWERS, bits=1)
+    assert message.payload == (len(values) + 7) // 8
+    assert wire.unpack_upload(message.data, len(values), 3, ANSWERS, bits=1).tolist() == values
+
+
+def test_signs_that_are_none_are_refused() -> None:
+    with pytest.raises(Mistake, match="other than 1 and -1"):
+        wire.pack_upload(torch.tensor([1.0, 0.0]), 3, ANSWERS, bits=1)
+    signs = wire.pack_upload(torch.ones(3), 7, ANSWERS, bits=1).data
+    for place in range(len(signs)):
+        with pytest.raises(Mistake):
+            wire.unpack_upload(flipped(signs, place), 3, 7, ANSWERS, bits=1)
+    for data, size, bits in ((signs, 3, 32), (UPLOAD, 3, 1), (signs, 11, 1), (signs + b"\0", 3, 1), (signs[:-1], 3, 1)):
+        with pytest.raises(Mistake):
+            wire.unpack_upload(data, size, 7, ANSWERS, bits=bits)
+    longer = wire.pack_upload(torch.ones(5), 7, ANSWERS, bits=1).data
+    head = wire.UPLOAD.pack(wire.MAGIC, wire.VERSION, 2, 1, 7, 3, ANSWERS)
+    padded = (
+        head + wire.CRC.pack(zlib.crc32(longer[wire.UPLOAD_HEADER :], zlib.crc32(head))) + longer[wire.UPLOAD_HEADER :]
+    )
+    with pytest.raises(Mistake, match="bits after its 3 signs"):
+        wire.unpack_upload(padded, 3, 7, ANSWERS, bits=1)

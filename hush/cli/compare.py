@@ -31,16 +31,22 @@ def compare(runs: Runs, out: Out = Path("compare.png"), json: Json = False) -> N
     console.print(f"figure: {drawn}", markup=False, highlight=False, soft_wrap=True)
 
 
+def _newest(run: read.Run, name: str) -> float | None:
+    found = read.accuracies(run, name)
+    return found[-1][1] if found else None
+
+
 def line(run: read.Run) -> dict[str, Any]:
     """A run's last state as JSON; accuracy is that of the newest evaluated round."""
-    last, found = run.last, read.accuracies(run)
+    last = run.last
     epsilon = {view: read.epsilon(last, view) for view in last["epsilon"]}
     return {
         "name": run.name,
         "scheme": run.scheme,
         "data": run.data,
         "round": last["round"],
-        "accuracy": found[-1][1] if found else None,
+        "measure": read.measure(run),
+        **{name: _newest(run, name) for name in ("accuracy", "balanced", "auroc")},
         "best_accuracy": last["best_accuracy"] if read.finite(last["best_accuracy"]) else None,
         "best_round": last["best_round"],
         "bytes": last["bytes"],

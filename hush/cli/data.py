@@ -1,15 +1,23 @@
 """`hush data`: list, fetch and describe data sets."""
 
 import json
+import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.markup import escape
+from rich.table import Column, Table
+
+from hush import files
+from hush.errors import Mistake
 
 app = typer.Typer(help="List, fetch and describe data sets.", no_args_is_help=True)
 
+Facts = dict[str, Any]
+Show = Callable[[Facts, Console], None]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 
@@ -58,19 +66,95 @@ def fetch_set(
 
 @app.command("describe")
 def describe(
-    name: Annotated[str, typer.Argument(help="A known set, or the path of an .npz file.")],
+    name: Annotated[
+        list[str], typer.Argument(help="A known set, an .npz file, a schema (.toml), or a raw table (.csv, .parquet).")
+    ],
+    draft: Annotated[bool, typer.Option("--draft", help="Print a first schema for one or two raw tables.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Write the draft to this file instead.")] = None,
     as_json: Json = False,
 ) -> None:
-    """What a set holds: rows, shape, classes, label counts, columns, source, digest."""
-    from hush.data.summary import summary
-
-    facts = summary(name)
+    """What a set holds; for a schema, what each rule kept and dropped; for a raw table, its columns."""
+    if draft:
+        _draft([Path(path) for path in name], out, as_json)
+        return
+    if out is not None:
+        raise Mistake(f"--out {out} is for --draft: add it, or leave --out out")
+    if len(name) > 1:
+        raise Mistake(f"{len(name)} names are too many: describe one at a time, or two tables with --draft")
+    facts, show = _facts(name[0])
     if as_json:
         typer.echo(json.dumps(facts))
+    else:
+        show(facts, Console())
+
+
+def _facts(name: str) -> tuple[Facts, Show]:
+    """What there is to say of it, and how to show that."""
+    from hush.data import summary
+    from hush.data.registry import schema_of
+
+    path = Path(name)
+    if path.suffix.lower() in (".csv", ".parquet") or (os.sep in name and path.is_dir()):
+        return summary.table_summary(path), _show_table
+    place = schema_of(name)
+    if place is not None:
+        return summary.records_summary(name, place[0]), _show_records
+    return summary.summary(name), _show_set
+
+
+def _draft(paths: list[Path], out: Path | None, as_json: bool) -> None:
+    from hush.data.records.draft import draft
+
+    if as_json:
+        raise Mistake("--draft writes TOML, not JSON: leave --json out")
+    if out is None:  # as if it were written here: hush data describe FILE --draft > schema.toml
+        typer.echo(draft(paths, Path()), nl=False)
         return
-    table = Table("fact", "value", title=name)
+    if out.exists():
+        raise Mistake(f"{out} is there already: choose another --out, or remove it")
+    text = draft(paths, out.parent)
+    files.write(out, text.encode())
+    typer.echo(f"{out}: a first schema; check every line, then hush data describe {out}")
+
+
+def _show_set(facts: Facts, console: Console) -> None:
+    table = Table("fact", "value", title=facts["name"])
     for fact, value in facts.items():
         if isinstance(value, dict):
             value = ", ".join(f"{key}: {count}" for key, count in value.items()) or "none"
         table.add_row(fact.replace("_", " "), " x ".join(map(str, value)) if isinstance(value, list) else str(value))
-    Console().print(table)
+    console.print(table)
+
+
+def _show_records(facts: Facts, console: Console) -> None:
+    table = Table(*(Column(head, overflow="fold") for head in ("rule", "of", "before", "dropped", "changed", "why")))
+    for rule in facts["rules"]:
+        numbers = (f"{rule[key]:,}" for key in ("before", "dropped", "changed"))
+        table.add_row(escape(rule["name"]), escape(rule["of"]), *numbers, escape(rule["why"]))
+    console.print(table)
+    clients, patients = facts["clients"], facts["patients"]
+    lines = [
+        f"rows kept: {facts['rows']:,}" + (f" of {patients:,} patients" if patients is not None else ""),
+        f"clients: {clients['count']:,}, of {clients['fewest']:,} to {clients['most']:,} rows,"
+        f" mean {clients['mean']:,.1f}",
+        f"labels: {', '.join(f'{label}: {count:,}' for label, count in facts['labels'].items())}"
+        f" ({facts['label_share']:.2%} not 0)",
+        f"features: {facts['width']:,} ({', '.join(f'{group}: {n:,}' for group, n in facts['features'].items())}),"
+        f" {facts['set_per_row']:.1f} set in a row",
+        *(f"fitted on the data: {line}" for line in facts["fitted"] or ["nothing"]),
+    ]
+    for line in lines:
+        console.print(line, soft_wrap=True, highlight=False, markup=False)
+
+
+def _show_table(facts: Facts, console: Console) -> None:
+    heads = (Column(head, overflow="fold") for head in ("column", "holds", "distinct", "missing", "values"))
+    table = Table(*heads, title=f"{escape(facts['name'])}: {facts['rows']:,} rows")
+    for column in facts["columns"]:
+        values = ", ".join(column["values"])
+        if column["lowest"] is not None:
+            values = f"{column['lowest']:g} to {column['highest']:g}"
+        numbers = (f"{column[key]:,}" for key in ("distinct", "missing"))
+        table.add_row(escape(column["name"]), column["kind"], *numbers, escape(values))
+    console.print(table)
+    console.print("a first schema: the same command with --draft", highlight=False, soft_wrap=True)

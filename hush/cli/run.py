@@ -18,7 +18,9 @@ QUIET = 10.0  # seconds between two lines of progress where there is no terminal
 
 def run(
     experiment: Annotated[str | None, typer.Argument(help="A TOML file, or the name of a scheme.")] = None,
-    data: Annotated[str | None, typer.Option(help="A data set by name, an .npz file, or file.py:function.")] = None,
+    data: Annotated[
+        str | None, typer.Option(help="A set by name, a schema.toml, an .npz, or file.py:function.")
+    ] = None,
     model: Annotated[str | None, typer.Option(help="cnn, mlp, linear, or file.py:function.")] = None,
     ratio: Annotated[float | None, typer.Option(help="Fraction of the weights that travels.")] = None,
     clip: Annotated[str | None, typer.Option(help="A number, paper, public or adaptive.")] = None,
@@ -37,7 +39,11 @@ def run(
     public: Annotated[str | None, typer.Option(help="The data set of the public batch.")] = None,
     rate: Annotated[float | None, typer.Option(help="Learning rate at the clients.")] = None,
     steps: Annotated[int | None, typer.Option(help="Local SGD iterations a round.")] = None,
-    batch: Annotated[int | None, typer.Option(help="Rows of a local batch.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over a client's rows a round, instead of --steps.")] = None,
+    batch: Annotated[str | None, typer.Option(help="Rows of a local batch, or all.")] = None,
+    balance: Annotated[str | None, typer.Option(help="A rare class: none, weights, downsample or rates.")] = None,
+    share: Annotated[float | None, typer.Option(help="The public share of the rows with label 1.")] = None,
+    gamma: Annotated[float | None, typer.Option(help="The step of a scheme that sends signs.")] = None,
     floor: Annotated[int | None, typer.Option(help="Abort a round with a smaller cohort.")] = None,
     tolerance: Annotated[float | None, typer.Option(help="Fraction of a cohort that may drop out.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the simulation.")] = None,
@@ -48,6 +54,7 @@ def run(
     device: Annotated[str | None, typer.Option(help="cpu, cuda or another of torch's devices.")] = None,
     out: Annotated[Path | None, typer.Option(help="The run's directory; runs/NAME by default.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out, or begin it.")] = False,
+    repeat: Annotated[int, typer.Option(min=1, help="Run with so many seeds, and tell the worst and the best.")] = 1,
     json: Annotated[bool, typer.Option("--json", help="Print the last line of the run as JSON.")] = False,
 ) -> None:
     """Train a scheme. Without privacy options, a -dp scheme asks for them."""
@@ -60,7 +67,7 @@ def run(
         ("data", "public"): _resolved_path(public),
         ("model", "name"): _resolved_path(model),
         ("scheme", "ratio"): ratio,
-        ("scheme", "clip"): _clip(clip),
+        ("scheme", "clip"): _number(clip, float),
         ("scheme", "select"): select,
         ("scheme", "epsilon"): epsilon,
         ("scheme", "delta"): delta,
@@ -68,7 +75,11 @@ def run(
         ("scheme", "accountant"): accountant,
         ("train", "rate"): rate,
         ("train", "steps"): steps,
-        ("train", "batch"): batch,
+        ("train", "epochs"): epochs,
+        ("train", "batch"): _number(batch, int),
+        ("train", "balance"): balance,
+        ("train", "share"): share,
+        ("scheme", "gamma"): gamma,
         ("sampling", "kind"): sampling,
         ("sampling", "cohort"): cohort,
         ("sampling", "floor"): floor,
@@ -84,12 +95,36 @@ def run(
     if resume and out is None:
         raise Mistake("--resume needs --out, the directory of the run to go on with")
     wanted = _config(experiment, {k: v for k, v in options.items() if v is not None}, out if resume else None)
-    from hush import catalogue, job  # torch is slow to import: a wrong option is told before
-    from hush.experiment import build
+    from hush import catalogue  # torch is slow to import: a wrong option is told before
     from hush.report import runs, table
 
     catalogue.entry(wanted.scheme.name)
     place = out if out is not None else _free(Path("runs"), wanted)
+    places = [place]
+    if repeat == 1:
+        _train(wanted, place, resume)
+    else:
+        first = wanted.run.seed
+        places = [place / f"seed-{first + number}" for number in range(repeat)]
+        for number, folder in enumerate(places):
+            again = wanted.model_copy(update={"run": wanted.run.model_copy(update={"seed": first + number})})
+            _train(again, folder, resume)
+    finished = [runs.read(folder) for folder in places]
+    if json:
+        rows = [{**run.last, "path": str(run.path)} for run in finished]
+        print(json_module.dumps(rows[0] if repeat == 1 else {**runs.spread(finished), "runs": rows}))
+        return
+    console = Console()
+    console.print(table.summary(finished[0]) if repeat == 1 else table.repeated(finished))
+    for folder in places:
+        console.print(f"page: {folder / 'report.html'}", soft_wrap=True, highlight=False, markup=False)
+
+
+def _train(wanted: Config, place: Path, resume: bool) -> None:
+    """One run in its directory, with progress on standard error."""
+    from hush import job
+    from hush.experiment import build
+
     notes = Console(stderr=True)
     with notes.status("loading the data and resolving the settings"):
         built = build(wanted)
@@ -105,13 +140,6 @@ def run(
                 notes.print(f"round {row['round']} of {total}  {_facts(row)}", highlight=False)
                 told = time.monotonic()
         progress.update(bar, completed=total)
-    finished = runs.read(place)
-    if json:
-        print(json_module.dumps({**finished.last, "path": str(place)}))
-        return
-    console = Console()
-    console.print(table.summary(finished))
-    console.print(f"page: {place / 'report.html'}", soft_wrap=True, highlight=False, markup=False)
 
 
 def _config(experiment: str | None, options: dict[tuple[str, str], Any], resumed: Path | None) -> Config:
@@ -141,15 +169,18 @@ def _config(experiment: str | None, options: dict[tuple[str, str], Any], resumed
     return config.parse(tables, "options")
 
 
-def _clip(text: str | None) -> float | str | None:
+def _number(text: str | None, kind: type[int] | type[float]) -> int | float | str | None:
+    """A number where it is one; else the word as it is."""
     try:
-        return None if text is None else float(text)
+        return None if text is None else kind(text)
     except ValueError:
         return text
 
 
 def _resolved_path(text: str | None) -> str | None:
-    return str(Path(text).resolve()) if text is not None and (text.endswith(".npz") or ".py:" in text) else text
+    return (
+        str(Path(text).resolve()) if text is not None and (text.endswith((".npz", ".toml")) or ".py:" in text) else text
+    )
 
 
 def _free(folder: Path, wanted: Config) -> Path:
@@ -175,6 +206,7 @@ def _facts(row: dict[str, Any]) -> str:
     spent = row["epsilon"]["model"]
     words = [f"{row['seconds']:.1f} s/round"]
     if row["best_round"] is not None:
-        words.append(f"accuracy {row['accuracy'] if row['accuracy'] is not None else row['best_accuracy']:.3f}")
+        name = "accuracy" if row["best_auroc"] is None else "balanced"
+        words.append(f"{name} {row[name] if row[name] is not None else row[f'best_{name}']:.3f}")
     words.append("no guarantee" if isinstance(spent, str) else f"epsilon {spent:.2f}")
     return "  ".join(words)

@@ -51,14 +51,14 @@ def _describe(found: Any) -> dict[str, Any]:
 
     scheme = found.scheme(Knobs(clip=Clip(1.0), noise=1.0))  # any: only the sizes matter here
     sent = scheme.coordinates.count(Layout.of(cnn(torch.Size((1, 28, 28)), 10)))
-    spec = scheme.specs(sent)[-1]
+    spec, down = scheme.specs(sent)[-1], sent if scheme.coordinates.fixed else WEIGHTS
     return {
         "name": found.name,
         "summary": found.summary,
         "paper": found.paper,
-        "guarantee": "client" if scheme.private else "none",
-        "uplink_bits_per_weight": round(spec.size * spec.bits / WEIGHTS, 4),
-        "downlink_bits_per_weight": round((sent if scheme.coordinates.fixed else WEIGHTS) * 32 / WEIGHTS, 4),
+        "guarantee": scheme.level or "none",
+        "uplink_bits_per_weight": 0.0 if scheme.apart else round(spec.size * spec.bits / WEIGHTS, 4),
+        "downlink_bits_per_weight": 0.0 if scheme.apart else round(down * 32 / WEIGHTS, 4),
         "coordinates": str(scheme.coordinates),
         "trainer": str(scheme.trainer),
         "stages": [type(stage).__name__ for stage in scheme.stages],

@@ -5,10 +5,12 @@ from hush.data.partition import column, dirichlet, iid, shards
 from hush.data.public import public_batch
 from hush.data.registry import DataSet, load
 from hush.data.samples import Samples, Split, samples
+from hush.data.sparse import Sparse
 
 __all__ = [
     "DataSet",
     "Samples",
+    "Sparse",
     "Split",
     "Unavailable",
     "column",

@@ -50,11 +50,16 @@ def obtain(wanted: Known, path: str | Path | None = None, say: Say = say_aloud) 
     A `path` must hold the set; it is copied to the cache, where later calls find it.
     """
     if not wanted.files:
-        return Fetched({}, "bundled, nothing to fetch")
+        if wanted.tables is None:
+            return Fetched({}, "bundled, nothing to fetch")
+        if path is not None:
+            raise Mistake(f"path={path} is of no use: {wanted.name} is made from its seed, leave --path out")
+        return Fetched({}, "made from its seed", _made(wanted, {}, say).parent)
     if path is not None:
         found = _mine(wanted, Path(path), "path")
         if isinstance(found, str):
-            raise Mistake(f"{found}: name the folder that holds the files of {wanted.name}, plain or as .gz")
+            packed = "as .gz or in its .zip" if wanted.archives else "or as .gz"
+            raise Mistake(f"{found}: name the folder that holds the files of {wanted.name}, plain {packed}")
         return Fetched(found.contents, found.source, _keep(wanted, found.contents, say))
     tried: list[str] = []
     for source in (_environment, _cached, _system, _official, _packaged):
@@ -72,9 +77,20 @@ def obtain(wanted: Known, path: str | Path | None = None, say: Say = say_aloud) 
     )
 
 
+def tables(name: str, say: Say = say_aloud) -> tuple[Path, str]:
+    """The schema of a known set of hospital records, whose tables lie beside it in the cache, and its source."""
+    wanted = known(name)
+    fetched = obtain(wanted, say=say)
+    if not wanted.files and fetched.folder is not None:
+        return fetched.folder / "schema.toml", fetched.source
+    return _made(wanted, fetched.contents, say), fetched.source
+
+
 def ready(wanted: Known) -> bool:
     """Whether the files lie on this machine, not yet checked: `fetch` does that."""
-    folders = [store.cache() / wanted.name, wanted.system]
+    if not wanted.files and wanted.tables is not None:
+        return (store.cache() / wanted.folder / "schema.toml").is_file()
+    folders = [store.cache() / wanted.folder, wanted.system]
     if mine := os.environ.get("HUSH_DATA"):
         folders += [Path(mine) / wanted.name, Path(mine)]
     return not wanted.files or any(folder and store.paths(wanted, folder) for folder in folders)
@@ -86,7 +102,7 @@ def _environment(wanted: Known, say: Say) -> Fetched | str:
 
 
 def _cached(wanted: Known, say: Say) -> Fetched | str:
-    folder = store.cache() / wanted.name
+    folder = store.cache() / wanted.folder
     try:
         contents = store.read(wanted, folder)
     except Damaged as damaged:
@@ -106,10 +122,11 @@ def _system(wanted: Known, say: Say) -> Fetched | str:
 
 def _official(wanted: Known, say: Say) -> Fetched | str:
     reasons = []
-    for url in wanted.urls:
+    ways = [(url, store.loose) for url in wanted.urls] + [(url, store.archived) for url in wanted.archives]
+    for url, way in ways:
         say(f"fetching {wanted.name} from {url} ...")
         try:
-            contents = {file.name: store.download(url, file) for file in wanted.files}
+            contents = way(url, wanted)
         except (OSError, Damaged) as error:
             reasons.append(f"{url} failed ({getattr(error, 'reason', None) or error})")
             continue
@@ -146,8 +163,22 @@ def _mine(wanted: Known, folder: Path, called: str) -> Fetched | str:
     return f"{called}={folder} does not hold the files"
 
 
+def _made(wanted: Known, contents: Mapping[str, bytes], say: Say) -> Path:
+    """The schema of hospital records, after their tables are in the cache."""
+    if wanted.tables is None:
+        raise Mistake(f"{wanted.name} has no tables: it is no set of hospital records")
+    folder = store.cache() / wanted.folder
+    try:
+        return wanted.tables(contents, folder, say)
+    except OSError as error:
+        raise Mistake(
+            f"{wanted.name} cannot be written to {folder} ({error.strerror or error}): make room there,"
+            " or set XDG_CACHE_HOME to another place"
+        ) from error
+
+
 def _keep(wanted: Known, contents: Mapping[str, bytes], say: Say) -> Path | None:
-    folder = store.cache() / wanted.name
+    folder = store.cache() / wanted.folder
     try:
         store.write(folder, contents)
     except OSError as error:

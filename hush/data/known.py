@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -29,9 +29,17 @@ class Package:
     unpack: Callable[[Path], Path]
 
 
+# From the verified contents of the files, makes the tables of hospital records in a folder: the path of their schema.
+Tables = Callable[[Mapping[str, bytes], Path, Callable[[str], None]], Path]
+
+
 @dataclass(frozen=True)
 class Known:
-    """A set that hush can fetch. `urls` are folders that hold each file as `<name>.gz`."""
+    """A set that hush can fetch or make.
+
+    `urls` are folders that hold each file as `<name>.gz`, `archives` are zip files that hold them all. `tables` is
+    there for hospital records. `notes` are for the privacy card.
+    """
 
     name: str
     about: str
@@ -39,6 +47,14 @@ class Known:
     urls: tuple[str, ...] = ()
     system: Path | None = None
     package: Package | None = None
+    archives: tuple[str, ...] = ()
+    tables: Tables | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def folder(self) -> str:
+        """The name of its folder in the cache."""
+        return self.name.replace(":", "-")
 
 
 def _files(train_x: str, train_y: str, test_x: str, test_y: str) -> tuple[File, ...]:
@@ -86,14 +102,59 @@ MNIST = Known(
 
 DIGITS = Known("digits", "1,797 images of handwritten digits, 8x8, 10 classes, bundled with scikit-learn", ())
 
-SETS = {known.name: known for known in (FASHION, MNIST, DIGITS)}
+
+def _diabetes(contents: Mapping[str, bytes], folder: Path, say: Callable[[str], None]) -> Path:
+    from hush.data.records import diabetes  # slow to import, and only records need it
+
+    return diabetes.write(contents, folder, say)
+
+
+def _premier(share: float, contents: Mapping[str, bytes], folder: Path, say: Callable[[str], None]) -> Path:
+    from hush.data.records import premier
+
+    return premier.generate(folder, share, say=say)
+
+
+DIABETES = Known(
+    "diabetes130",
+    "101,766 real hospital stays with diabetes, 1,652 deaths, in 100 virtual hospitals",
+    (File("diabetic_data.csv", 19_159_383, "0689e7ec031237dc63031b938805c48377748761a3b26acab621567afa24df97"),),
+    archives=(
+        "https://archive.ics.uci.edu/static/public/296/diabetes+130-us+hospitals+for+years+1999-2008.zip",
+        "https://archive.ics.uci.edu/ml/machine-learning-databases/00296/dataset_diabetes.zip",
+    ),
+    tables=_diabetes,
+    notes=(
+        "the hospitals are virtual: patients were dealt to them from a public seed, all stays of a patient to one, and"
+        " to each at least one patient who died",
+    ),
+)
+
+PREMIER = Known(
+    "premier-like",
+    "SYNTHETIC: 1,271,733 made-up admissions in 415 hospitals, 24,428 features; premier-like:0.01 has 1 % of it",
+    (),
+    tables=partial(_premier, 1.0),
+    notes=("the patients are synthetic: nobody real is in this set",),
+)
+
+SETS = {known.name: known for known in (FASHION, MNIST, DIGITS, DIABETES, PREMIER)}
 
 
 def known(name: str) -> Known:
     """The set of this name, or a sentence with the nearest one."""
     if name in SETS:
         return SETS[name]
+    if name.startswith(f"{PREMIER.name}:"):
+        from hush.data.records.premier import share
+
+        part = share(name)
+        return (
+            PREMIER if part == 1 else replace(PREMIER, name=f"{PREMIER.name}:{part!r}", tables=partial(_premier, part))
+        )
     near = difflib.get_close_matches(name.lower(), SETS, n=1, cutoff=0.4)
     hint = f" (the nearest is {near[0]})" if near else ""
     names = ", ".join(SETS)
-    raise Mistake(f"data set {name!r} is not known{hint}: take one of {names}, or the path of an .npz file")
+    raise Mistake(
+        f"data set {name!r} is not known{hint}: take one of {names}, or the path of an .npz file or a schema (.toml)"
+    )

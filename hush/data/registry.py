@@ -6,16 +6,19 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from hush.data import idx, npz
-from hush.data.fetch import Say, fetch, say_aloud
+from hush.data.fetch import Say, fetch, say_aloud, tables
 from hush.data.known import Known, known
 from hush.data.samples import Samples
 from hush.errors import Mistake
+
+if TYPE_CHECKING:
+    from hush.data.records import Records
 
 DIGITS_PUBLIC = 64  # training rows of digits that no client holds
 _DIGITS_SHA256 = "87ff0c9e40dc7e2c0e34e7257799c2e3f3aec1a016363bb11cad869ec428a826"
@@ -27,7 +30,8 @@ class DataSet:
 
     `columns` hold one value per training row, to split by. `public` rows belong to no client and may be
     shown to anyone. `classes` is 1 if the targets are numbers. `source` says where the set came from,
-    `digest` how its content was checked.
+    `digest` how its content was checked. `notes` say what was fitted on the data, for the privacy card.
+    `split` is the column to split by, where the set has its own clients.
     """
 
     name: str
@@ -38,12 +42,23 @@ class DataSet:
     digest: str
     columns: Mapping[str, np.ndarray[Any, Any]] = field(default_factory=dict)
     public: Samples | None = None
+    notes: tuple[str, ...] = ()
+    split: str | None = None
 
 
-def load(name: str | Path, say: Say = say_aloud) -> DataSet:
-    """A known set by its name, fetched if need be, or an .npz file by its path."""
-    if str(name).endswith(".npz"):
-        return _from_npz(Path(name))
+def load(name: str | Path, say: Say = say_aloud, seed: int = 0) -> DataSet:
+    """A known set by its name, fetched if need be, an .npz file or the schema (.toml) of records by its path.
+
+    `seed` draws the test rows of records; the other sets have their own.
+    """
+    path = Path(name)
+    if path.suffix == ".npz":
+        return _from_npz(path)
+    place = schema_of(name, say)
+    if place is not None:
+        mine = path.suffix == ".toml"
+        notes = () if mine else known(str(name)).notes
+        return _from_records(path.stem if mine else str(name), place[1], records(place[0], say), notes, seed)
     wanted = known(str(name))
     return _images(wanted, say) if wanted.files else _digits()
 
@@ -94,6 +109,46 @@ def _from_npz(path: Path) -> DataSet:
         digest=f"none known; SHA-256 {content.sha256}",
         columns=content.columns,
         public=content.public,
+    )
+
+
+def schema_of(name: str | Path, say: Say = say_aloud) -> tuple[Path, str] | None:
+    """The schema of hospital records, by its path or of a known set, and the source; None for another set."""
+    path = Path(name)
+    if path.suffix == ".toml":
+        return path, f"schema {path.name}"
+    return None if path.suffix == ".npz" or known(str(name)).tables is None else tables(str(name), say)
+
+
+def records(path: Path, say: Say = say_aloud) -> Records:
+    """The records that a schema describes, from the cache if its files are unchanged."""
+    from hush.data.records import read_schema  # polars is slow to import, and only records need it
+    from hush.data.records.stored import stored
+
+    return stored(read_schema(path), say)
+
+
+def _from_records(name: str, source: str, found: Records, notes: tuple[str, ...], seed: int) -> DataSet:
+    from hush.data.records import split
+
+    train, test = split(found, seed=seed)
+    if not len(test):
+        raise Mistake(f"{source}: no client has the 3 rows that a test row takes: give more rows to a client")
+    whole = Samples(found.inputs, found.targets)
+    notes = (*notes, *(f"fitted on the records: {line}" for line in found.fitted))
+    if found.patients is not None:
+        most = int(np.bincount(found.patients).max())
+        notes = (*notes, f"one patient has up to {most} records, and a record is what record-level privacy protects")
+    return DataSet(
+        name,
+        whole.rows(train),
+        whole.rows(test),
+        classes=max(2, int(found.targets.max()) + 1),
+        source=source,
+        digest=f"none known; SHA-256 of schema and files {found.digest}",
+        columns={"client": found.clients[train.numpy()]},
+        notes=notes,
+        split="client",
     )
 
 

@@ -14,6 +14,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -42,15 +43,19 @@ def cache() -> Path:
 
 
 def paths(wanted: Known, folder: Path) -> dict[File, Path] | None:
-    """Where each file of the set lies, plain or .gz; None if one is missing."""
+    """Where each file of the set lies, plain, .gz or in a .zip if the set comes in one; None if one is missing."""
     found = {}
+    zips = sorted(folder.glob("*.zip")) if wanted.archives else []
     for file in wanted.files:
         for path in (folder / file.name, folder / f"{file.name}.gz"):
             if path.is_file():
                 found[file] = path
                 break
         else:
-            return None
+            inside = next((path for path in zips if _holds(path, file)), None)
+            if inside is None:
+                return None
+            found[file] = inside
     return found
 
 
@@ -62,8 +67,11 @@ def read(wanted: Known, folder: Path) -> dict[str, bytes] | None:
         if found is None:
             return None
         for file, path in found.items():
-            with path.open("rb") as stream:
-                raw = stream.read(file.size + _SLACK)
+            if path.suffix == ".zip":
+                raw = unzipped(path.read_bytes(), file, f"file {path}")
+            else:
+                with path.open("rb") as stream:
+                    raw = stream.read(file.size + _SLACK)
             contents[file.name] = verified(raw, file, f"file {path}")
     except Damaged as damaged:
         # MNIST and Fashion-MNIST use the same file names: the folder of the one is no damaged other.
@@ -75,9 +83,24 @@ def read(wanted: Known, folder: Path) -> dict[str, bytes] | None:
     return contents
 
 
+def loose(url: str, wanted: Known) -> dict[str, bytes]:
+    """The verified content of every file, each on its own in a folder of the web. Raises OSError or Damaged."""
+    return {file.name: download(url, file) for file in wanted.files}
+
+
+def archived(url: str, wanted: Known) -> dict[str, bytes]:
+    """The verified content of every file, all in one zip archive. Raises OSError or Damaged."""
+    raw = get(url, sum(file.size for file in wanted.files) + _SLACK)
+    return {file.name: verified(unzipped(raw, file, "download"), file, "download") for file in wanted.files}
+
+
 def download(url: str, file: File) -> bytes:
     """The verified content of `<url>/<name>.gz`. Raises OSError or Damaged."""
-    address = f"{url.rstrip('/')}/{file.name}.gz"
+    return verified(get(f"{url.rstrip('/')}/{file.name}.gz", file.size + _SLACK), file, "download")
+
+
+def get(address: str, most: int) -> bytes:
+    """The first `most` bytes of what lies at the address. Raises OSError."""
     answer: queue.Queue[Any] = queue.Queue()
 
     def ask() -> None:
@@ -101,10 +124,45 @@ def download(url: str, file: File) -> bytes:
         raise OSError(str(got)) from got
     with got as stream:
         try:
-            raw = stream.read(file.size + _SLACK)
+            found: bytes = stream.read(most)
         except http.client.HTTPException as error:
             raise OSError(f"the download broke off ({error})") from error
-    return verified(raw, file, "download")
+    return found
+
+
+def unzipped(raw: bytes, file: File, called: str) -> bytes:
+    """The file of this name in a zip archive, in whatever folder there or in an archive within. Raises Damaged."""
+    try:
+        found = _member(raw, file, within=True)
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError) as error:
+        raise Damaged(f"{called} is not a whole zip archive ({error})") from error
+    if found is None:
+        raise Damaged(f"{called} does not hold {file.name}")
+    return found
+
+
+def _member(raw: bytes, file: File, within: bool) -> bytes | None:
+    """Never reads more of a member than the known size: a small archive may hold a huge one."""
+    with zipfile.ZipFile(io.BytesIO(raw)) as archive:
+        for member in archive.infolist():
+            name = member.filename.rpartition("/")[2]
+            if name == file.name:
+                with archive.open(member) as stream:
+                    return stream.read(file.size + 1)
+            if within and name.endswith(".zip"):
+                with archive.open(member) as stream:
+                    found = _member(stream.read(file.size + _SLACK), file, within=False)
+                if found is not None:
+                    return found
+    return None
+
+
+def _holds(path: Path, file: File) -> bool:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return any(name.rpartition("/")[2] == file.name or name.endswith(".zip") for name in archive.namelist())
+    except (zipfile.BadZipFile, OSError):
+        return False
 
 
 def verified(raw: bytes, file: File, called: str) -> bytes:

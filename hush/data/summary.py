@@ -1,5 +1,8 @@
-"""The facts of a data set, as `hush data describe` prints them."""
+"""The facts of a data set, of records by their schema, and of a raw table, as `hush data describe` prints them."""
 
+from __future__ import annotations
+
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +10,7 @@ import numpy as np
 import torch
 
 from hush.data.fetch import Say, say_aloud
-from hush.data.registry import load
+from hush.data.registry import load, records
 from hush.data.sparse import Sparse
 
 
@@ -32,3 +35,37 @@ def summary(name: str | Path, say: Say = say_aloud) -> dict[str, Any]:
         "source": data.source,
         "digest": data.digest,
     }
+
+
+def records_summary(name: str, path: Path, say: Say = say_aloud) -> dict[str, Any]:
+    """What each rule kept and dropped, the features by group, the clients' rows, the labels, what was fitted."""
+    found = records(path, say)
+    _, sizes = np.unique(found.clients, return_counts=True)
+    labels, counts = torch.unique(found.targets, return_counts=True)
+    return {
+        "name": name,
+        "rows": len(found.targets),
+        "rules": [asdict(rule) for rule in found.counts],
+        "features": dict(found.groups),
+        "width": found.inputs.width,
+        "set_per_row": len(found.inputs.values) / len(found.targets),
+        "clients": {
+            "count": len(sizes),
+            "fewest": int(sizes.min()),
+            "most": int(sizes.max()),
+            "mean": float(sizes.mean()),
+        },
+        "labels": dict(zip(map(str, labels.tolist()), counts.tolist(), strict=True)),
+        "label_share": float((found.targets > 0).float().mean()),
+        "patients": None if found.patients is None else len(np.unique(found.patients)),
+        "fitted": list(found.fitted),
+        "digest": found.digest,
+    }
+
+
+def table_summary(path: Path) -> dict[str, Any]:
+    """The columns of a raw table: what they hold, how many different values, how many missing."""
+    from hush.data.records.look import look  # polars is slow to import
+
+    found = look(path)
+    return {"name": path.name, "rows": found.rows, "columns": [asdict(column) for column in found.columns]}

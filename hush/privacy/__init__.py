@@ -3,16 +3,18 @@
 from hush.privacy.accountants import ACCOUNTANTS, Release, epsilon, gaussian_epsilon
 from hush.privacy.calibration import noise_for, spent
 from hush.privacy.card import Facts, card, render
-from hush.privacy.events import SAMPLINGS, Event, Sampling, relation, releases, repeated
+from hush.privacy.events import LEVELS, SAMPLINGS, Event, Level, Sampling, relation, releases, repeated
 from hush.privacy.ledger import Ledger
-from hush.privacy.views import Participation, model_epsilon, paper_epsilon, stated, views
+from hush.privacy.views import Participation, model_epsilon, paper_epsilon, stated, unnoticed_epsilon, views
 
 __all__ = [
     "ACCOUNTANTS",
+    "LEVELS",
     "SAMPLINGS",
     "Event",
     "Facts",
     "Ledger",
+    "Level",
     "Participation",
     "Release",
     "Sampling",
@@ -28,5 +30,6 @@ __all__ = [
     "repeated",
     "spent",
     "stated",
+    "unnoticed_epsilon",
     "views",
 ]

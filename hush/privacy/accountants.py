@@ -24,15 +24,20 @@ _WIDEST = 2000.0  # a loss that large: too little noise for sampling to matter, 
 
 @dataclass(frozen=True)
 class Release:
-    """`count` Gaussian releases of multiplier `noise`, each with Poisson sampling at `rate` (1: everyone).
+    """`count` rounds of `steps` Gaussian releases of multiplier `noise`, each with Poisson sampling at `rate`.
 
     mirrored: compose the pair that dominates both directions of "replace one client" at once (pld only).
+    joined: the chance that a round happens at all, which the observer may notice: loss 0 with chance 1 - joined.
+    noticed: False assumes that it looks like a round without the record; rdp and moments then keep to the bound.
     """
 
     noise: float
     rate: float
     count: int = 1
     mirrored: bool = False
+    steps: int = 1
+    joined: float = 1.0
+    noticed: bool = True
 
     def __post_init__(self) -> None:
         if not (self.noise == 0 or 1e-6 <= self.noise <= 1e9):
@@ -41,6 +46,10 @@ class Release:
             raise Mistake(f"rate={self.rate:g} must be in [1e-9, 1]: give the chance of being drawn")
         if not 1 <= self.count <= 10**7:
             raise Mistake(f"rounds={self.count} must be from 1 to 10,000,000: give the number of releases")
+        if not (self.steps >= 1 and self.count * self.steps <= 10**7):
+            raise Mistake(f"steps={self.steps} must be at least 1, and with the rounds 10,000,000 at most: lower it")
+        if not 1e-9 <= self.joined <= 1:
+            raise Mistake(f"rate={self.joined:g} must be in [1e-9, 1]: give the chance of being drawn")
 
 
 def check(delta: float, accountant: str) -> None:
@@ -86,8 +95,9 @@ def _composed(releases: Sequence[Release], delta: float, accountant: str) -> flo
     if accountant == "rdp":
         return _rdp_epsilon(sampled, delta)
     if max(losses.width(r.noise, r.rate) for r in sampled) > _WIDEST:
-        return gaussian_epsilon(math.sqrt(math.fsum(r.count / r.noise**2 for r in sampled)), delta)
-    return losses.epsilon(tuple((r.noise, r.rate, r.count, r.mirrored) for r in sampled), delta)
+        return gaussian_epsilon(math.sqrt(math.fsum(r.count * r.steps / r.noise**2 for r in sampled)), delta)
+    groups = (losses.Group(r.noise, r.rate, r.count, r.mirrored, r.steps, r.joined, r.noticed) for r in sampled)
+    return losses.epsilon(tuple(groups), delta)
 
 
 @lru_cache(maxsize=1024)
@@ -147,12 +157,14 @@ def log_moment(order: int, noise: float, rate: float) -> float:
 
 def _grouped(releases: Sequence[Release]) -> tuple[float, tuple[Release, ...]]:
     """sum 1/s^2 of the releases without sampling, and the others with equal ones counted together."""
-    plain = math.fsum(r.count / r.noise**2 for r in releases if r.rate == 1)
-    counts: dict[tuple[float, float, bool], int] = {}
+    plain = math.fsum(r.count * r.steps / r.noise**2 for r in releases if r.rate == r.joined == 1)
+    counts: dict[tuple[float, float, bool, int, float, bool], int] = {}
     for r in releases:
-        if r.rate < 1:
-            counts[r.noise, r.rate, r.mirrored] = counts.get((r.noise, r.rate, r.mirrored), 0) + r.count
-    return plain, tuple(Release(s, q, n, m) for (s, q, m), n in sorted(counts.items()))
+        if not r.rate == r.joined == 1:
+            steps, count = (1, r.count * r.steps) if r.joined == 1 else (r.steps, r.count)
+            key = (r.noise, r.rate, r.mirrored, steps, r.joined, r.noticed)
+            counts[key] = counts.get(key, 0) + count
+    return plain, tuple(Release(s, q, n, m, t, c, seen) for (s, q, m, t, c, seen), n in sorted(counts.items()))
 
 
 def _moments_epsilon(releases: tuple[Release, ...], delta: float) -> float:
@@ -160,7 +172,9 @@ def _moments_epsilon(releases: tuple[Release, ...], delta: float) -> float:
 
     @cache
     def at(order: int) -> float:
-        total = math.fsum(r.count * log_moment(order, r.noise, r.rate) for r in releases)
+        total = math.fsum(
+            r.count * float(_joined(r.steps * log_moment(order, r.noise, r.rate), r.joined)) for r in releases
+        )
         return (total - math.log(delta)) / order
 
     low, high = 1, _MOST_MOMENTS
@@ -178,8 +192,13 @@ def _rdp_epsilon(releases: tuple[Release, ...], delta: float) -> float:
         orders = RdpAccountant().orders
         curve = np.zeros_like(orders, dtype=np.float64)
         for r in releases:
-            curve += r.count * _rdp(r.noise, r.rate)
+            curve += r.count * _joined((orders - 1) * r.steps * _rdp(r.noise, r.rate), r.joined) / (orders - 1)
         return float(compute_epsilon(orders, curve, delta)[0])
+
+
+def _joined(log_moment: Any, chance: float) -> Any:
+    """log E exp(order loss) of a loss that is 0 with chance 1 - chance: log(1 - c + c exp(moment))."""
+    return log_moment if chance == 1 else np.logaddexp(math.log1p(-chance), math.log(chance) + log_moment)
 
 
 @lru_cache(maxsize=64)

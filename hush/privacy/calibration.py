@@ -19,17 +19,25 @@ def noise_for(
     accountant: str = "pld",
     sampling: Sampling = "poisson",
     slack: float = 0.0,
+    *,
+    batch: float | None = None,
+    steps: int = 1,
+    reach: int = 1,
 ) -> float:
     """The least noise multiplier, in thousandths, whose epsilon (each round with slack) is within the target.
 
+    For records: rate is the chance of their client, batch theirs within it, sampling that of the batches; see `spent`.
     Guarantee: the returned value itself was accounted, so its epsilon never exceeds the target.
     """
     check(delta, accountant)
     if not 0 < epsilon < math.inf:
         raise Mistake(f"epsilon={epsilon:g} must be positive and finite: give a privacy budget")
 
-    def holds(steps: int) -> bool:
-        return spent(steps / _STEP, delta, rate, rounds, accountant, sampling, slack) <= epsilon
+    def holds(thousandths: int) -> bool:
+        found = spent(
+            thousandths / _STEP, delta, rate, rounds, accountant, sampling, slack, batch=batch, steps=steps, reach=reach
+        )
+        return found <= epsilon
 
     high = _STEP
     while not holds(high):
@@ -54,6 +62,16 @@ def spent(
     accountant: str = "pld",
     sampling: Sampling = "poisson",
     slack: float = 0.0,
+    *,
+    batch: float | None = None,
+    steps: int = 1,
+    reach: int = 1,
 ) -> float:
-    """The model view's epsilon of `rounds` equal sums with multiplier `noise`, each with `slack`."""
-    return compose([repeated(noise, rate, rounds, sampling)], delta, accountant, rounds * slack)
+    """The model view's epsilon of `rounds` equal sums with multiplier `noise`, each with `slack`.
+
+    batch     for records: their chance to be in a batch of their client, whose own chance to be drawn is `rate`
+    steps     the noisy sums of a client in one round
+    reach     how many clipped gradients change with one record
+    """
+    release = repeated(noise, rate, rounds, sampling, batch=batch, steps=steps, reach=reach)
+    return compose([release], delta, accountant, rounds * slack)

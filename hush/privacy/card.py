@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from textwrap import fill
 from typing import Any
 
-from hush.privacy.events import Sampling, relation
+from hush.privacy.events import Level, Sampling, relation
 from hush.privacy.views import stated
 
 _SEES = {
@@ -13,12 +13,23 @@ _SEES = {
     "server": "the server: knows who took part in each round, and sees the sum of their uploads",
     "upload": "whoever reads single uploads (the server, the line): only the client's own noise share counts",
 }
-_PROTECTED = "the whole contribution of one client to the training, in all rounds together"
+_SEES_RECORDS = {
+    "model": "anyone who receives the released models of all rounds; they may show which clients took part",
+    "server": "the server: knows which clients took part in each round, and sees what they send",
+    "upload": "whoever reads single uploads (the server, the line): each carries all of its client's noise",
+}
+_PROTECTED = {
+    "client": "the whole contribution of one client to the training, in all rounds together",
+    "record": "one record of one client, in all rounds together",
+}
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What a run knows about its own privacy. epsilon: the views, by name; a value may be "none"."""
+    """What a run knows about its own privacy. epsilon: the views, by name; a value may be "none".
+
+    batch, steps, reach, batches: see Event; for level record. unnoticed_epsilon: see views.unnoticed_epsilon.
+    """
 
     scheme: str
     private: bool
@@ -36,13 +47,19 @@ class Facts:
     unnoised: tuple[str, ...] = ()
     paper_epsilon: float | None = None
     reason: str = "the updates travel without a bound and without noise"
+    level: Level = "client"
+    batch: float = 1.0
+    steps: int = 1
+    reach: int = 1
+    batches: Sampling = "poisson"
+    unnoticed_epsilon: float | None = None
 
 
 def card(facts: Facts) -> dict[str, Any]:
     """The card as a JSON object. A scheme without a guarantee gets "none" and the reason, never a number."""
     common = {
         "scheme": facts.scheme,
-        "guarantee": "differential privacy, client level" if facts.private else "none",
+        "guarantee": f"differential privacy, {facts.level} level" if facts.private else "none",
         "rounds": facts.rounds,
         "population": facts.population,
         "cohort": facts.cohort,
@@ -54,15 +71,16 @@ def card(facts: Facts) -> dict[str, Any]:
         return {**common, "reason": facts.reason}
     return {
         **common,
-        "level": "client",
-        "protected": _PROTECTED,
-        "relation": relation(facts.sampling),
+        "level": facts.level,
+        "protected": _PROTECTED[facts.level],
+        "relation": relation(facts.sampling if facts.level == "client" else facts.batches, facts.level),
         "delta": facts.delta,
         "accountant": facts.accountant,
         "adversaries": [_adversary(name, facts) for name in _SEES if name in facts.epsilon],
         "paper": _paper(facts),
         "noise_source": facts.noise_source,
-        "assumptions": [*_standing(facts), *facts.assumptions],
+        "assumptions": [*(_standing if facts.level == "client" else _standing_records)(facts), *facts.assumptions],
+        **({"records": _records(facts)} if facts.level == "record" else {}),
     }
 
 
@@ -77,6 +95,8 @@ def render(card: Mapping[str, Any]) -> str:
         lines += _wrapped("Neighbours", card["relation"])
     cohort = f"{card['cohort']:g} of {card['population']} clients a round, {card['sampling']} sampling"
     lines += _wrapped("Rounds", f"{card['rounds']}, {cohort}")
+    if "records" in card:
+        lines += _wrapped("Batches", _batches(card["records"]))
     joined = card["participation"]
     lines += _wrapped("Took part", f"at most {joined['worst']} rounds, median {joined['median']:g}")
     if card["guarantee"] != "none":
@@ -98,13 +118,17 @@ def render(card: Mapping[str, Any]) -> str:
                 "",
                 *_wrapped("The paper's", f"{card['paper']['how']}: {_number(card['paper']['epsilon'])}"),
             ]
+        if card.get("records", {}).get("epsilon_unnoticed") is not None:
+            how = f"if no model showed whether the record's client took part, by {card['accountant']}"
+            lines += _wrapped("Assumed", f"{how}: {_number(card['records']['epsilon_unnoticed'])}; this is not proven")
         lines += _listed("Assumptions", card["assumptions"])
     lines += _listed("Used without noise", card["unnoised"])
     return "\n".join(lines) + "\n"
 
 
 def _adversary(name: str, facts: Facts) -> dict[str, Any]:
-    row: dict[str, Any] = {"name": name, "sees": _SEES[name], "epsilon": facts.epsilon[name]}
+    sees = _SEES if facts.level == "client" else _SEES_RECORDS
+    row: dict[str, Any] = {"name": name, "sees": sees[name], "epsilon": facts.epsilon[name]}
     if f"{name}_median" in facts.epsilon:
         row["epsilon_median"] = facts.epsilon[f"{name}_median"]
     return {**row, "delta": facts.delta, "accountant": facts.accountant, "rounds": facts.rounds}
@@ -112,7 +136,14 @@ def _adversary(name: str, facts: Facts) -> dict[str, Any]:
 
 def _paper(facts: Facts) -> dict[str, Any] | None:
     """The papers' accounting, where it differs from the card's own."""
-    if facts.paper_epsilon is None or (facts.sampling == "poisson" and facts.accountant == "moments"):
+    if facts.paper_epsilon is None:
+        return None
+    if facts.level == "record":
+        how = "moments, a record drawn with its client's chance times its own" + (
+            ", and one clipped gradient changed by it" if facts.reach > 1 else ""
+        )
+        return {"epsilon": stated(facts.paper_epsilon), "how": how}
+    if facts.sampling == "poisson" and facts.accountant == "moments":
         return None
     return {"epsilon": stated(facts.paper_epsilon), "how": "moments, cohorts taken as Poisson"}
 
@@ -137,6 +168,52 @@ def _standing(facts: Facts) -> list[str]:
         found.append("server: secure aggregation shows it the sum alone")
     found.append("model, server: the other clients of the cohort are honest and add their noise shares")
     return found
+
+
+def _standing_records(facts: Facts) -> list[str]:
+    """The same, where one record is protected."""
+    found = [
+        "the sizes of the clients' data, the batch size and the divisors are public and fixed: a record that is"
+        " removed leaves an empty place",
+        "a person with several records is protected only record by record",
+        "each client adds all of the noise to its own sums: no trust in other clients, in the server or in secure"
+        " aggregation is needed, only that the record's own client is honest",
+        "model: a round counts with the chance of the client to be drawn. That does not multiply with the record's"
+        " own chance: the other records of the client may show in a model that it took part",
+        "server, upload: the client's own rounds count, and its own number of records",
+        "what was fitted on the data (scalers, vocabularies) is named below, and nothing else was",
+    ]
+    if facts.reach > 1:
+        found.append(
+            "batches are balanced by leaving records out: one that is removed takes its partner with it, or lets"
+            f" another one in. {facts.reach} clipped gradients change, so the noise counts 1/{facts.reach}; the paper"
+            " counts one"
+        )
+    if facts.batches == "fixed" and facts.accountant != "pld":
+        found.append(
+            "the worst pair of one fixed-size batch is taken as the worst of all together; this is not proven, and"
+            " the pld accountant gives the proven bound"
+        )
+    return found
+
+
+def _records(facts: Facts) -> dict[str, Any]:
+    """How records are drawn within their client."""
+    unnoticed = None if facts.unnoticed_epsilon is None else stated(facts.unnoticed_epsilon)
+    return {
+        "batch": facts.batch,
+        "steps": facts.steps,
+        "reach": facts.reach,
+        "batches": facts.batches,
+        "epsilon_unnoticed": unnoticed,
+    }
+
+
+def _batches(records: Mapping[str, Any]) -> str:
+    steps = "1 step" if records["steps"] == 1 else f"{records['steps']} steps"
+    drawn = f"a record of the smallest client is in with chance {records['batch']:.4g}"
+    moved = "1 clipped gradient changes" if records["reach"] == 1 else f"{records['reach']} clipped gradients change"
+    return f"{steps} a round, {records['batches']} batches: {drawn}; {moved} with it"
 
 
 def _number(value: float | str) -> str:

@@ -11,17 +11,23 @@ from hush.privacy.accountants import Release
 
 Sampling = Literal["poisson", "fixed"]
 SAMPLINGS: tuple[Sampling, ...] = ("poisson", "fixed")
+Level = Literal["client", "record"]  # whose data the noise hides: all of a client's, or one record of it
+LEVELS: tuple[Level, ...] = ("client", "record")
 
 
 @dataclass(frozen=True)
 class Event:
-    """One noisy sum that leaves the clients.
+    """One round's release: a noisy sum over the clients, or (level record) noisy sums within each client.
 
     round     0 is the vote before training
-    noise     multiplier of the sum: its deviation / S, where one client moves the sum by at most S
+    noise     multiplier of the sum: its deviation / S, where one client, or one record, counts for at most S
     share     multiplier of one client's own noise share: what protects a single upload
     rate      the chance that a given client is in the cohort (1: all)
     slack     the chance that the round's visible abort tells a client apart
+    steps     level record: the noisy sums that a client's upload is made of
+    batch     level record: the chance that a record of the smallest client is in the batch of one of them
+    reach     level record: how many clipped gradients of a sum change with one record of its batch
+    batches   level record: how the batches are drawn, and with that the neighbour relation
     """
 
     round: int
@@ -31,6 +37,11 @@ class Event:
     sampling: Sampling
     slack: float = 0.0
     label: str = "update"
+    level: Level = "client"
+    steps: int = 1
+    batch: float = 1.0
+    reach: int = 1
+    batches: Sampling = "poisson"
 
     def __post_init__(self) -> None:
         Release(self.noise, self.rate)
@@ -41,6 +52,13 @@ class Event:
         if not 0 <= self.slack <= 1:
             raise Mistake(f"slack={self.slack:g} must lie between 0 and 1: give a probability")
         check_sampling(self.sampling)
+        check_records(self.batch, self.steps, self.reach, self.batches)
+        if self.level not in LEVELS:
+            raise Mistake(f"level={self.level} is not known: take one of {', '.join(LEVELS)}")
+        if self.level == "client" and (self.steps, self.batch, self.reach, self.batches) != (1, 1.0, 1, "poisson"):
+            raise Mistake("steps, batch, reach and batches describe records: leave them out, or set level='record'")
+        if self.level == "record" and self.share != self.noise:
+            raise Mistake(f"share={self.share:g} must be noise={self.noise:g}: each client noises its own sums in full")
 
 
 class Kind(NamedTuple):
@@ -50,11 +68,22 @@ class Kind(NamedTuple):
     rate: float
     sampling: Sampling
     slack: float
+    level: Level = "client"
+    steps: int = 1
+    batch: float = 1.0
+    reach: int = 1
+    batches: Sampling = "poisson"
+
+    @property
+    def neighbours(self) -> Sampling:
+        """What draws the thing that two neighbours differ in: the cohort, or the batch."""
+        return self.batches if self.level == "record" else self.sampling
 
 
 def kind(event: Event) -> Kind:
     """The kind of an event."""
-    return Kind(event.noise, event.rate, event.sampling, event.slack)
+    records = (event.level, event.steps, event.batch, event.reach, event.batches)
+    return Kind(event.noise, event.rate, event.sampling, event.slack, *records)
 
 
 def kinds(events: Iterable[Event]) -> Counter[Kind]:
@@ -68,22 +97,54 @@ def check_sampling(sampling: str) -> None:
         raise Mistake(f"sampling={sampling} is not known: take one of {', '.join(SAMPLINGS)}")
 
 
-def reach(sampling: Sampling) -> int:
+def check_records(batch: float, steps: int, reach: int, batches: Sampling) -> None:
+    """Refuse batches that no analysis here covers."""
+    if not 1e-9 <= batch <= 1:
+        raise Mistake(f"batch={batch:g} must be in [1e-9, 1]: give the chance of a record to be in its client's batch")
+    if not 1 <= steps <= 10**6:
+        raise Mistake(f"steps={steps} must be from 1 to 1,000,000: give the steps of a client in one round")
+    if not 1 <= reach <= 1000:
+        raise Mistake(f"reach={reach} must be from 1 to 1000: give the clipped gradients that one record changes")
+    check_sampling(batches)
+
+
+def replaced(sampling: Sampling) -> int:
     """How far one client moves the sum, in units of S: added or removed 1, replaced 2."""
     return 1 if sampling == "poisson" else 2
 
 
-def relation(sampling: Sampling) -> str:
-    """The neighbour relation in words."""
+def relation(sampling: Sampling, level: Level = "client") -> str:
+    """The neighbour relation in words; sampling is that of the clients, or for records that of the batches."""
+    if level == "record":
+        return "add or remove one record of one client" if sampling == "poisson" else "replace one record of one client"
     return "add or remove one client" if sampling == "poisson" else "replace one client by another"
 
 
-def repeated(noise: float, rate: float, rounds: int, sampling: Sampling, proven: bool = True) -> Release:
-    """`rounds` equal sums as one release; see `releases` for fixed-size cohorts and `proven`."""
+def repeated(
+    noise: float,
+    rate: float,
+    rounds: int,
+    sampling: Sampling,
+    proven: bool = True,
+    *,
+    batch: float | None = None,
+    steps: int = 1,
+    reach: int = 1,
+) -> Release:
+    """`rounds` equal sums as one release; see `releases` for fixed-size cohorts, `proven`, and records (batch).
+
+    With a batch, rate is the client's chance to be drawn and sampling that of the batches. Without one it is the
+    chance of whatever is drawn.
+    """
     check_sampling(sampling)
+    check_records(1.0 if batch is None else batch, steps, reach, sampling)
     if not 0 <= noise < math.inf:
         raise Mistake(f"noise={noise:g} must be zero or positive and finite: give a noise multiplier")
-    return Release(noise / reach(sampling), rate, rounds, mirrored=proven and sampling == "fixed")
+    moved = noise / (reach * replaced(sampling))
+    mirrored = proven and sampling == "fixed"
+    if batch is None:
+        return Release(moved, rate, rounds, mirrored, steps)
+    return Release(moved, batch, rounds, mirrored, steps, rate)
 
 
 def releases(events: Iterable[Event], proven: bool = True) -> tuple[Release, ...]:
@@ -94,18 +155,39 @@ def releases(events: Iterable[Event], proven: bool = True) -> tuple[Release, ...
     and not the proven worst (Lebeda, Regehr, Kamath, Steinke 2024), so pld composes the two-sided pair, a
     bound whatever the rounds (sigma 1.54, rate 1/60, 200 rounds: 3.35); proven=False takes the one-sided
     pair all the same (3.10). rdp and moments know the one-sided pair alone.
+
+    Of records the same holds within their client: batches in place of cohorts. The client's own chance C of
+    being drawn does not multiply with that. Where the client is in or out in both neighbouring worlds, they are
+    (1 - C) R + C P and (1 - C) R + C Q, with R the model without the client. R need not look like Q: the
+    client's other records may well show that it took part. So a round tells nothing with chance 1 - C, and all
+    that its steps tell else; an R apart from P and Q attains this, and joint convexity proves it.
     """
     return counted_releases(kinds(events), proven)
 
 
 def counted_releases(counts: Mapping[Kind, int], proven: bool = True) -> tuple[Release, ...]:
     """The same of events that were counted by kind."""
-    return tuple(repeated(k.noise, k.rate, count, k.sampling, proven) for k, count in counts.items())
+    only_level(counts)
+    return tuple(_release(k, count, proven) for k, count in counts.items())
+
+
+def _release(k: Kind, count: int, proven: bool) -> Release:
+    if k.level == "client":
+        return repeated(k.noise, k.rate, count, k.sampling, proven)
+    return repeated(k.noise, k.rate, count, k.batches, proven, batch=k.batch, steps=k.steps, reach=k.reach)
+
+
+def only_level(events: Iterable[Event | Kind]) -> Level:
+    """The one level of all events: a client and a record cannot share one epsilon."""
+    found: list[Level] = sorted({e.level for e in events})
+    if len(found) > 1:
+        raise Mistake("level=client and record are mixed in one ledger: give each training a ledger of its own")
+    return found[0] if found else "client"
 
 
 def only_sampling(events: Iterable[Event | Kind]) -> Sampling:
-    """The one sampling of all events: two relations cannot share one epsilon."""
-    found = sorted({e.sampling for e in events})
+    """The one sampling of all events, of batches for records: two relations cannot share one epsilon."""
+    found = sorted({(e if isinstance(e, Kind) else kind(e)).neighbours for e in events})
     if len(found) > 1:
         raise Mistake("sampling=poisson and fixed are mixed in one ledger: give every event the run's sampling")
     return found[0] if found else "poisson"

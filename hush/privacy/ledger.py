@@ -9,9 +9,10 @@ from typing import Any
 
 from hush import files
 from hush.errors import Mistake
-from hush.privacy.events import Event
+from hush.privacy.events import Event, only_level
 
 _RESERVED = ("events", "chain", "card")
+_FIRST = ("round", "noise", "share", "rate", "sampling", "slack", "label")
 _KINDS: dict[str, type | tuple[type, ...]] = {
     "round": int,
     "noise": (int, float),
@@ -20,7 +21,14 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
     "sampling": str,
     "slack": (int, float),
     "label": str,
+    "level": str,
+    "steps": int,
+    "batch": (int, float),
+    "reach": int,
+    "batches": str,
 }
+# Fields that came later are left out at their default, so that older ledgers keep their chain.
+_LATER = {field.name: field.default for field in fields(Event) if field.name not in _FIRST}
 
 
 class Ledger:
@@ -80,6 +88,7 @@ class Ledger:
             # A line that the file has taken up was left by a process killed in between.
             if not 1 <= number <= len(seals) or (event, seal) != (ledger._events[number - 1], seals[number - 1]):
                 raise _corrupt(journal(path), f"event {number} does not follow those before it")
+        only_level(ledger._events)
         return ledger
 
     def record(self, event: Event, replay: bool = False) -> None:
@@ -97,9 +106,10 @@ class Ledger:
                     f"round={event.round} was recorded with another {event.label} event: "
                     "resume with the configuration that the run began with"
                 )
+        only_level([*self._events[:1], event])
         chain = _chained(self._chain, event).hex()
         if self.path is not None and self._whole:
-            line = {"number": len(self._events) + 1, "event": vars(event), "chain": chain}
+            line = {"number": len(self._events) + 1, "event": _entry(event), "chain": chain}
             self._whole = False  # unless the line arrives whole
             files.append(journal(self.path), (json.dumps(line, allow_nan=False) + "\n").encode())
             self._whole = True
@@ -117,7 +127,7 @@ class Ledger:
             return
         if not self._known and (self.path.exists() or journal(self.path).exists()):
             raise Mistake(f"{self.path} holds a ledger already: go on with Ledger.load, or choose another path")
-        content = {**self.header, "events": [vars(e) for e in events], "chain": chain, "card": card}
+        content = {**self.header, "events": [_entry(e) for e in events], "chain": chain, "card": card}
         files.write(self.path, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
         self._known = self._whole = True
         journal(self.path).unlink(missing_ok=True)
@@ -153,15 +163,20 @@ def _line(path: Path, line: bytes) -> tuple[int, object, object]:
 
 
 def _chained(chain: bytes, event: Event) -> bytes:
-    return hashlib.sha256(chain + json.dumps(vars(event), sort_keys=True).encode()).digest()
+    return hashlib.sha256(chain + json.dumps(_entry(event), sort_keys=True).encode()).digest()
+
+
+def _entry(event: Event) -> dict[str, Any]:
+    """The event as it is written and hashed."""
+    return {name: value for name, value in vars(event).items() if name not in _LATER or value != _LATER[name]}
 
 
 def _event(path: Path, number: int, item: object) -> Event:
-    if not isinstance(item, dict) or set(item) != {field.name for field in fields(Event)}:
+    if not isinstance(item, dict) or not set(_FIRST) <= set(item) <= set(_KINDS):
         raise _corrupt(path, f"event {number} has not the fields of an event")
-    for name, kind in _KINDS.items():
-        if not isinstance(item[name], kind) or isinstance(item[name], bool):
-            raise _corrupt(path, f"event {number} has {name}={item[name]!r}")
+    for name, value in item.items():
+        if not isinstance(value, _KINDS[name]) or isinstance(value, bool):
+            raise _corrupt(path, f"event {number} has {name}={value!r}")
     try:
         return Event(**item)
     except Mistake as mistake:

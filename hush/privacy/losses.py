@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,16 +13,28 @@ from scipy import fft, signal
 
 Floats = npt.NDArray[np.float64]
 Complexes = npt.NDArray[np.complex128]
-Group = tuple[float, float, int, bool]  # noise, rate, count, mirrored
 
 _POINTS = 8192  # of one round's loss: two decimals of epsilon hold, and a call takes some milliseconds
 _CUT = 1e-15  # the most that may be cut off, all of it counted as infinite
 _ORDERS = np.concatenate([np.arange(-20, 0), np.arange(1, 21)])  # of Chernoff's bound, over the length
 
 
+class Group(NamedTuple):
+    """Equal rounds; see accountants.Release."""
+
+    noise: float
+    rate: float
+    rounds: int
+    mirrored: bool
+    steps: int = 1
+    joined: float = 1.0
+    noticed: bool = True
+
+
 def epsilon(groups: tuple[Group, ...], delta: float) -> float:
     """The epsilon of the composed groups at delta, never below the true one."""
-    interval = _interval([width(noise, rate) for noise, rate, _, _ in groups])
+    groups = tuple(Group(*group) for group in groups)
+    interval = _interval([width(group.noise, group.rate) for group in groups])
     return max(_epsilon(side, delta) for side in _composed(groups, interval))
 
 
@@ -67,6 +79,26 @@ class Losses:
         found = np.roll(whole, -low)[: high - low + 1]
         infinite = _CUT - math.expm1(count * math.log1p(-self.infinite))
         return Losses(self.interval, self.first * count + low, found, infinite)
+
+    def joined(self, chance: float) -> "Losses":
+        """This loss with `chance`, and else none at all, which is a point of the grid: nothing is rounded."""
+        if chance == 1:
+            return self
+        low, high = min(self.first, 0), max(self.first + len(self.chances), 1)
+        found = np.zeros(high - low)
+        found[self.first - low : self.first - low + len(self.chances)] = chance * self.chances
+        found[-low] += 1 - chance
+        return Losses(self.interval, low, found, chance * self.infinite)
+
+    def delta(self, epsilon: Floats) -> Floats:
+        """infinite + sum over losses l > e of (1 - exp(e - l)) chance, at each e; of either sign."""
+        losses = (np.arange(len(self.chances)) + self.first) * self.interval
+        chances = np.maximum(self.chances, 0.0)
+        upper = np.append(np.cumsum(chances[::-1])[::-1], 0.0)
+        with np.errstate(divide="ignore"):
+            tail = np.logaddexp.accumulate((np.log(chances) - losses)[::-1])[::-1]
+        place = np.searchsorted(losses, epsilon, side="right")
+        return np.asarray(self.infinite + upper[place] - np.exp(epsilon + np.append(tail, -math.inf)[place]))
 
     def plus(self, other: "Losses") -> "Losses":
         """Two independent losses added up; tails are cut, the lower moved up and the upper made infinite."""
@@ -113,14 +145,24 @@ def _composed(groups: tuple[Group, ...], interval: float) -> tuple[Losses, ...]:
     """Of all groups together: the losses when a client is removed and when it is added (one, if they are equal)."""
     wholes = []
     for side in (0, 1):
-        parts = [_one_round(s, q, interval, mirrored)[side].times(n) for s, q, n, mirrored in groups]
+        parts = [_whole_round(g._replace(rounds=1), interval)[side].times(g.rounds) for g in groups]
         wholes.append(reduce(Losses.plus, parts))
-        if all(q == 1 or mirrored for _, q, _, mirrored in groups):
+        if all((g.rate == 1 or g.mirrored) and g.noticed for g in groups):
             break
     return tuple(wholes)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=64)
+def _whole_round(group: Group, interval: float) -> tuple[Losses, Losses]:
+    """The losses of all steps of a round, in which the client takes part with the chance `joined`."""
+    sides = _one_round(group.noise, group.rate, interval, group.mirrored)
+    removed, added = (side if group.steps == 1 else side.times(group.steps) for side in sides)
+    if group.noticed or group.joined == 1:
+        return removed.joined(group.joined), added.joined(group.joined)
+    return _removed(removed, group.joined), _added(added, group.joined)
+
+
+@lru_cache(maxsize=64)
 def _one_round(noise: float, rate: float, interval: float, mirrored: bool) -> tuple[Losses, Losses]:
     """A release's losses when the client is removed, and when it is added."""
     if mirrored and rate < 1:
@@ -129,6 +171,34 @@ def _one_round(noise: float, rate: float, interval: float, mirrored: bool) -> tu
         found = from_gaussian_mechanism(noise, sampling_prob=rate, value_discretization_interval=interval)
     removed, added = (_dense(pmf, interval) for pmf in (found._pmf_remove, found._pmf_add))
     return removed, added
+
+
+def _removed(found: Losses, chance: float) -> Losses:
+    """The losses of ((1-c) Q + c P, Q), given those of (P, Q): delta(log(1 - c + c exp(e))) is c times the old one."""
+    top = np.logaddexp(math.log1p(-chance), math.log(chance) + (found.first + len(found.chances)) * found.interval)
+    low, high = math.floor(math.log1p(-chance) / found.interval) - 1, math.ceil(float(top) / found.interval)
+    grid = np.arange(low, high + 1) * found.interval
+    inner = (np.expm1(grid) + chance) / chance
+    with np.errstate(divide="ignore", invalid="ignore"):
+        deltas = np.where(inner > 0, chance * found.delta(np.log(inner)), -np.expm1(grid))
+    return _dotted(found.interval, low, high, deltas)
+
+
+def _added(found: Losses, chance: float) -> Losses:
+    """The losses of (Q, (1-c) Q + c P), given those of (Q, P); none is above -log(1 - c)."""
+    bottom = -np.logaddexp(math.log1p(-chance), math.log(chance) - found.first * found.interval)
+    low, high = math.floor(float(bottom) / found.interval) - 1, math.ceil(-math.log1p(-chance) / found.interval)
+    grid = np.arange(low, high + 1) * found.interval
+    left = 1 - np.exp(grid) * (1 - chance)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        deltas = np.where(left > 0, left * found.delta(math.log(chance) + grid - np.log(left)), 0.0)
+    return _dotted(found.interval, low, high, deltas)
+
+
+def _dotted(interval: float, low: int, high: int, deltas: Floats) -> Losses:
+    """The losses whose delta(e) is this at the points of the grid, and above the true one between them."""
+    deltas = deltas.clip(0.0, 1.0)  # what rounding may have left beyond
+    return _dense(pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(interval, low, high, deltas), interval)
 
 
 def _dense(pmf: Any, interval: float) -> Losses:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from hush.errors import Mistake
 from hush.privacy.accountants import Release, epsilon, gaussian_epsilon
-from hush.privacy.events import Event, Kind, counted_releases, kinds, only_sampling, reach
+from hush.privacy.events import Event, Kind, counted_releases, kinds, only_sampling, replaced
+from hush.privacy.joins import Joined, Joins
 from hush.privacy.tally import Floats, Members, Tally
 
 
@@ -20,6 +21,7 @@ class Participation:
 
     server counts the noise of the whole sum, upload the client's own share, rounds the updates joined.
     Known cohorts leave plain Gaussians, and these compose to one Gaussian at mu = sqrt(sum).
+    Rounds that protect records are in `joins`: within its client a record is still drawn.
     """
 
     def __init__(self, clients: int) -> None:
@@ -28,6 +30,7 @@ class Participation:
         self._server, self._upload = Tally(np.zeros(clients)), Tally(np.zeros(clients))
         self.rounds: npt.NDArray[np.int64] = np.zeros(clients, dtype=np.int64)
         self.charged = 0  # events of the ledger that are counted here
+        self.joins = Joins(clients)
 
     @property
     def server(self) -> Floats:
@@ -46,8 +49,11 @@ class Participation:
             raise Mistake(f"members must be numbers from 0 to {self.rounds.size - 1}: found {who.min()} to {who.max()}")
         if np.unique(who).size < who.size:
             raise Mistake("members name a client twice, but it moves the sum only once: name each one once")
-        self._server.add(who, _cost(event.noise, event))
-        self._upload.add(who, _cost(event.share, event))
+        if event.level == "record":
+            self.joins.add(event, who)
+        else:
+            self._server.add(who, _cost(event.noise, event))
+            self._upload.add(who, _cost(event.share, event))
         self.charged += 1
         if event.label == "update":
             self.join(who)
@@ -69,8 +75,22 @@ class Participation:
         """The median over all registered clients of the rounds joined."""
         return float(np.median(self.rounds))
 
-    def extremes(self) -> dict[str, float]:
-        """mu of the worst and of the median client, by view. The higher of two middle clients: never understated."""
+    @property
+    def chances(self) -> Floats | None:
+        """Of each client, the chance of one of its records to be in a batch; see Joins."""
+        return self.joins.chances
+
+    @chances.setter
+    def chances(self, values: npt.ArrayLike) -> None:
+        self.joins.chances = values
+
+    def extremes(self) -> dict[str, float] | Joined:
+        """mu of the worst and of the median client, by view. The higher of two middle clients: never understated.
+
+        Of records, what their epsilon can be found from when it is asked for.
+        """
+        if self.joins:
+            return self.joins.at()
         found: dict[str, float] = {}
         for name, tally in (("server", self._server), ("upload", self._upload)):
             found |= {name: math.sqrt(tally.largest), f"{name}_median": math.sqrt(tally.median)}
@@ -79,7 +99,7 @@ class Participation:
     def state(self) -> dict[str, npt.NDArray[Any]]:
         """The arrays themselves, for a checkpoint."""
         arrays = {"server": self.server, "upload": self.upload, "rounds": self.rounds}
-        return {**arrays, "charged": np.array([self.charged])}
+        return {**arrays, "charged": np.array([self.charged]), **self.joins.state()}
 
     @classmethod
     def of(cls, state: Mapping[str, npt.ArrayLike]) -> "Participation":
@@ -88,6 +108,7 @@ class Participation:
         whole._server, whole._upload = (Tally(np.array(state[name], np.float64)) for name in ("server", "upload"))
         whole.rounds = np.array(state["rounds"], np.int64)
         whole.charged = int(np.asarray(state["charged"])[0])
+        whole.joins = Joins.of(whole.rounds.size, state)
         return whole
 
 
@@ -96,7 +117,7 @@ class Spent:
     """What was spent up to a round, in a few numbers: epsilon can be asked for at any later time."""
 
     kinds: tuple[tuple[Kind, int], ...]  # of the events, how many of each
-    extremes: Mapping[str, float]  # see Participation.extremes
+    extremes: Mapping[str, float] | Joined  # see Participation.extremes
 
     def epsilon(self, delta: float, accountant: str = "pld", secure: bool = False) -> dict[str, float | str]:
         """Epsilon by adversary: model, server, and without secure aggregation upload; worst client and median.
@@ -108,7 +129,11 @@ class Spent:
             return dict.fromkeys(["model", *names], "none")
         only_sampling(kind for kind, _ in self.kinds)
         numbers = {"model": _model_epsilon(dict(self.kinds), delta, accountant, True)}
-        numbers |= {name: gaussian_epsilon(self.extremes[name], delta, accountant) for name in names}
+        if isinstance(self.extremes, Joined):
+            worst, median = self.extremes.epsilons(delta, accountant)  # an upload is as noisy as a client's sums
+            numbers |= {name: median if name.endswith("_median") else worst for name in names}
+        else:
+            numbers |= {name: gaussian_epsilon(self.extremes[name], delta, accountant) for name in names}
         return {name: stated(value) for name, value in numbers.items()}
 
 
@@ -142,9 +167,36 @@ def _model_epsilon(counts: Mapping[Kind, int], delta: float, accountant: str, pr
 
 
 def paper_epsilon(events: Iterable[Event], delta: float) -> float:
-    """The papers' own accounting: moments, every cohort taken as Poisson, one client added or removed."""
-    return epsilon([Release(k.noise, k.rate, count) for k, count in kinds(events).items()], delta, "moments")
+    """The papers' own accounting: moments, everything drawn taken as Poisson and added or removed.
+
+    Of records, Theorem 3.1: rate C p in the first step of a round, p in the others, whatever one record moves.
+    """
+    return epsilon([r for k, count in kinds(events).items() for r in _amplified(k, count, k.noise)], delta, "moments")
+
+
+def unnoticed_epsilon(events: Iterable[Event], delta: float, accountant: str = "pld") -> float:
+    """The model view's epsilon of records if the models did not show whether a client took part. Not proven.
+
+    A record then counts as drawn with chance C p in the first step of a round, and pld takes the steps of a round
+    together, drawn with chance C: the paper's assumption, here with all that one record moves.
+    """
+    counts = kinds(events)
+    together = [replace(r, noticed=False) for r in counted_releases(counts)]
+    apart = [
+        replace(r, mirrored=k.batches == "fixed")
+        for k, count in counts.items()
+        for r in _amplified(k, count, k.noise / (k.reach * replaced(k.batches)))
+    ]
+    if accountant == "pld" and any(k.steps > 1 for k in counts):
+        return epsilon(together, delta)
+    return min(epsilon(apart, delta, accountant), epsilon(together, delta, accountant))
+
+
+def _amplified(k: Kind, count: int, noise: float) -> list[Release]:
+    """Releases at the product of the client's chance and the record's, and those of later steps at the latter."""
+    later = [Release(noise, k.batch, count * (k.steps - 1))] if k.steps > 1 else []
+    return [Release(noise, max(1e-9, k.rate * k.batch), count), *later]
 
 
 def _cost(multiplier: float, event: Event) -> float:
-    return (reach(event.sampling) / multiplier) ** 2 if multiplier > 0 else math.inf
+    return (replaced(event.sampling) / multiplier) ** 2 if multiplier > 0 else math.inf

@@ -7,10 +7,11 @@ from hush.report.runs import Run
 
 
 def accuracy(run: Run) -> str:
-    """Accuracy of the evaluated rounds, the best one ringed."""
-    found = runs.accuracies(run)
+    """The run's measure in the evaluated rounds, the best one ringed."""
+    found, name = runs.accuracies(run), words.measure(runs.measure(run))
+    title = name.capitalize()
     if not found:
-        return _figure("Accuracy", "No round has been evaluated yet.", "")
+        return _figure(title, "No round has been evaluated yet.", "")
     best = max(found, key=lambda point: point[1])
     values = [value for _, value in found]
     ends = f"last {words.accuracy(values[-1])}, best {words.accuracy(best[1])} at round {best[0]}"
@@ -19,10 +20,10 @@ def accuracy(run: Run) -> str:
         [line],
         svg.linear(min(values), max(values)),
         words.accuracy,
-        f"Accuracy against rounds: {ends}",
-        "accuracy",
+        f"{title} against rounds: {ends}",
+        name,
     )
-    return _figure("Accuracy", f"The ring marks the best round, {best[0]:,}.", drawn)
+    return _figure(title, f"The ring marks the best round, {best[0]:,}.", drawn)
 
 
 def sent(run: Run) -> str:

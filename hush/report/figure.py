@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from hush.errors import Mistake
-from hush.report import runs
+from hush.report import runs, words
 from hush.report.runs import Run
 from hush.report.table import labels
 
@@ -45,7 +45,7 @@ def compare(several: Sequence[Run], out: Path) -> Path:
         axes = drawn.subplots(1, len(panels), sharey=True, squeeze=False)[0]
         for axis, (title, curves) in zip(axes, panels, strict=True):
             _panel(axis, title, curves, log=curves is sent)
-        axes[0].set_ylabel("accuracy")
+        axes[0].set_ylabel(" or ".join(dict.fromkeys(words.measure(runs.measure(run)) for run in several)))
         if any(spent) and public:
             note = f"{public} run{'s'[: public > 1]} without a guarantee not shown"
             axes[1].set_title(note, fontsize=9, color="#62666e", loc="left")
@@ -69,7 +69,8 @@ def compare(several: Sequence[Run], out: Path) -> Path:
 
 def curve(run: Run, of: Callable[[runs.Row], float | None]) -> list[tuple[float, float]]:
     """(cost, accuracy) of the evaluated rounds whose cost a log axis can show."""
-    found = [(of(row), row["accuracy"]) for row in run.rounds if runs.finite(row["accuracy"])]
+    name = runs.measure(run)
+    found = [(of(row), row[name]) for row in run.rounds if runs.finite(row.get(name))]
     return [(cost, accuracy) for cost, accuracy in found if cost is not None and cost > 0]
 
 

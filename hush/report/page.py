@@ -54,15 +54,14 @@ def _head(run: Run, going: bool) -> str:
 
 
 def _tiles(run: Run) -> str:
-    last, found = run.last, runs.accuracies(run)
-    tiles = [
-        _tile(
-            "Accuracy, last",
-            words.accuracy(found[-1][1]) if found else "–",
-            _at(found[-1][0] if found else None),
-        ),
-        _tile("Accuracy, best", words.accuracy(last["best_accuracy"]), _at(last["best_round"])),
-    ]
+    last, name = run.last, runs.measure(run)
+    tiles = []
+    for key in (name, "auroc") if name == "balanced" else (name,):
+        found, best = runs.accuracies(run, key), runs.best(run, key)
+        for word, point in (("last", found[-1] if found else None), ("best", best)):
+            number, value = point or (None, None)
+            title = f"{words.measure(key)}, {word}"
+            tiles.append(_tile(title[0].upper() + title[1:], words.accuracy(value), _at(number)))
     for way in ("up", "down"):
         payload, protocol, most = (
             words.kB(runs.kilobytes(last, way, kind, statistic))

@@ -3,7 +3,7 @@
 import json
 import math
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,8 +30,9 @@ class Run:
 
     @property
     def data(self) -> str:
-        """The data set's name."""
-        return str(self.config["data"].get("name", "custom"))
+        """The data set's name; of a file, the end of its path."""
+        name = str(self.config["data"].get("name", "custom"))
+        return "/".join(Path(name).parts[-2:]) if Path(name).is_absolute() else name
 
     @property
     def total(self) -> int:
@@ -61,9 +62,34 @@ def read(path: Path) -> Run:
     return Run(path, path.resolve().name, _config(path / "config.toml"), _rounds(path / "rounds.jsonl"))
 
 
-def accuracies(run: Run) -> list[tuple[int, float]]:
-    """(round, accuracy) of the rounds that were evaluated."""
-    return [(row["round"], row["accuracy"]) for row in run.rounds if finite(row["accuracy"])]
+def measure(run: Run) -> str:
+    """What tells how good a run is: "accuracy", or "balanced" where there are two classes, one perhaps rare."""
+    return "balanced" if any(finite(row.get("auroc")) for row in run.rounds) else "accuracy"
+
+
+def accuracies(run: Run, name: str | None = None) -> list[tuple[int, float]]:
+    """(round, value) of the rounds that were evaluated, of the run's own measure or the one named."""
+    name = name or measure(run)
+    return [(row["round"], row[name]) for row in run.rounds if finite(row.get(name))]
+
+
+def best(run: Run, name: str | None = None) -> tuple[int, float] | None:
+    """The best round by the run's measure, and its value there of this measure or the one named."""
+    value = run.last.get(f"best_{name or measure(run)}")
+    return (int(run.last["best_round"]), float(value)) if value is not None and finite(value) else None
+
+
+def spread(several: Sequence[Run]) -> dict[str, dict[str, dict[str, float]]]:
+    """Of repeated runs: the worst and the best of each measure, at the last and at the best round."""
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for name in ("accuracy", "balanced", "auroc"):
+        newest = [accuracies(run, name) for run in several]
+        ends = {"last": [points[-1] if points else None for points in newest], "best": [best(r, name) for r in several]}
+        for end, points in ends.items():
+            values = [point[1] for point in points if point is not None]
+            if len(values) == len(several):
+                found.setdefault(name, {})[end] = {"worst": min(values), "best": max(values)}
+    return found
 
 
 def kilobytes(row: Row, way: str, kind: str = "both", statistic: str = "mean") -> float:

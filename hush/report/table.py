@@ -12,14 +12,17 @@ from hush.report.runs import Run
 
 def summary(run: Run) -> Table:
     """Accuracy, kB per client and epsilon per adversary after the last round."""
-    last, found = run.last, runs.accuracies(run)
+    last, name = run.last, runs.measure(run)
     title = f"{run.scheme} on {run.data}, {len(run.rounds):,} of {run.total:,} rounds"
     table = Table(title=Text(title), box=SIMPLE_HEAD, title_justify="left", show_header=False, pad_edge=False)
     table.add_column(no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
     table.add_column(style="dim")
-    table.add_row("accuracy, last", *_at(found[-1] if found else None, "round"))
-    table.add_row("accuracy, best", *_at(_best(run), "round"), end_section=True)
+    for key in (name, "auroc") if name == "balanced" else (name,):
+        found = runs.accuracies(run, key)
+        table.add_row(f"{words.measure(key)}, last", *_at(found[-1] if found else None, "round"))
+        table.add_row(f"{words.measure(key)}, best", *_at(runs.best(run, key), "round"))
+    table.add_section()
     for way in ("up", "down"):
         parts = [
             f"{kind} {words.kB(runs.kilobytes(last, way, kind))} (at most "
@@ -33,10 +36,34 @@ def summary(run: Run) -> Table:
     return table
 
 
+def repeated(several: Sequence[Run]) -> Table:
+    """Worst and best over repetitions of one run, and what they cost."""
+    run, found = several[0], runs.spread(several)
+    title = f"{run.scheme} on {run.data}, {run.total:,} rounds, {len(several)} repetitions"
+    table = Table(title=Text(title), box=SIMPLE_HEAD, title_justify="left", pad_edge=False)
+    table.add_column("")
+    for head in ("worst", "best"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for name, ends in found.items():
+        for end, values in ends.items():
+            row = (words.accuracy(values[side]) for side in ("worst", "best"))
+            table.add_row(f"{words.measure(name)}, {end} round", *row)
+    table.add_section()
+    sent = [runs.kilobytes(one.last, "up") for one in several]
+    table.add_row("kB up per client", words.kB(max(sent)), words.kB(min(sent)))
+    for view in runs.views(run.last):
+        spent = [runs.epsilon(one.last, view) for one in several]
+        known = [value for value in spent if value is not None]
+        ends_of = (max(known), min(known)) if len(known) == len(spent) else (None, None)
+        table.add_row(f"epsilon, {view}", *(words.epsilon(value) for value in ends_of))
+    return table
+
+
 def comparison(several: Sequence[Run]) -> Table:
     """One row per run: accuracy, mean kB per client, epsilon of the worst client."""
     deltas = ", ".join(dict.fromkeys(words.delta(run.delta) for run in several if _private(run)))
-    caption = "accuracy at the last and the best round; kB per client, mean"
+    names = list(dict.fromkeys(words.measure(runs.measure(run)) for run in several))
+    caption = f"{' or '.join(names)} at the last and the best round; kB per client, mean"
     caption += f"; epsilon of the worst client, delta {deltas}" if deltas else ""
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), caption=caption, caption_justify="left")
     table.add_column("\nrun", overflow="fold")
@@ -48,7 +75,7 @@ def comparison(several: Sequence[Run]) -> Table:
         table.add_row(
             Text(f"{label}\n{run.scheme}\n{run.data}"),
             "\n".join(_at(found[-1] if found else None, "at")),
-            "\n".join(_at(_best(run), "at")),
+            "\n".join(_at(runs.best(run), "at")),
             words.kB(runs.kilobytes(last, "up")),
             words.kB(runs.kilobytes(last, "down")),
             *(words.epsilon(runs.epsilon(last, view)) if view in runs.views(last) else "–" for view in views),
@@ -61,11 +88,6 @@ def labels(several: Sequence[Run]) -> list[str]:
     """Each run's name, or its path where two runs have the same name."""
     names = [run.name for run in several]
     return [run.name if names.count(run.name) == 1 else str(run.path) for run in several]
-
-
-def _best(run: Run) -> tuple[int, float] | None:
-    row = run.last
-    return (row["best_round"], row["best_accuracy"]) if runs.finite(row["best_accuracy"]) else None
 
 
 def _at(point: tuple[int, float] | None, word: str) -> tuple[str, str]:

@@ -9,6 +9,11 @@ SEES = {
 }
 
 
+def measure(name: str) -> str:
+    """What a measure is called."""
+    return {"accuracy": "accuracy", "balanced": "balanced accuracy", "auroc": "AUROC"}[name]
+
+
 def accuracy(value: float | None) -> str:
     """Three decimals, or a dash where nothing was evaluated."""
     return f"{value:.3f}" if value is not None and finite(value) else "–"

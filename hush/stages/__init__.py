@@ -7,9 +7,10 @@ from torch import Tensor
 from hush.spec import Context, Spec, Total
 from hush.stages.clip import AdaptiveClip, Clip
 from hush.stages.noise import Noise
+from hush.stages.sign import Sign
 from hush.stages.weigh import Weigh
 
-__all__ = ["AdaptiveClip", "Clip", "Noise", "Stage", "Weigh"]
+__all__ = ["AdaptiveClip", "Clip", "Noise", "Sign", "Stage", "Weigh"]
 
 
 class Stage(Protocol):

@@ -66,7 +66,7 @@ class Clip:
     def spec(self, s: Spec) -> Spec:
         """The norm is bounded from here on."""
         _check(s, "Clip")
-        return replace(s, l2=min(s.l2, self.bound))
+        return replace(s, l2=min(s.l2, self.bound), bits=32)
 
     def encode(self, x: Tensor, ctx: Context) -> Tensor:
         """Scale rows that are too long."""

@@ -31,7 +31,7 @@ class Noise:
             raise Mistake(f"Noise({self.multiplier}) needs a bounded input: put Clip(c) before it")
         if s.noise is not None:
             raise Mistake(f"Noise({self.multiplier}) after another Noise: one is enough")
-        return replace(s, noise=self.multiplier)
+        return replace(s, noise=self.multiplier, bits=32)
 
     def encode(self, x: Tensor, ctx: Context) -> Tensor:
         """Add each client's share."""

@@ -8,9 +8,10 @@ from hush.rng import SecretSeed
 from hush.spec import Members
 from hush.task import Task
 from hush.trainers.cohort import Engine
+from hush.trainers.dpsgd import Balance, Dpsgd
 from hush.trainers.sgd import Sgd
 
-__all__ = ["Engine", "Sgd", "Trainer"]
+__all__ = ["Balance", "Dpsgd", "Engine", "Sgd", "Trainer"]
 
 
 class Trainer(Protocol):

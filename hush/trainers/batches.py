@@ -8,6 +8,15 @@ from torch import Tensor
 Gather = Callable[[int, slice], tuple[Tensor, Tensor]]
 
 
+def cut(passes: Tensor, size: int, step: int) -> Tensor:
+    """The part of this step: each pass is cut in batches of `size`, the last may be smaller; then they begin again.
+
+    passes: (clients, passes, rows of a pass); what comes out: (clients, rows of the batch).
+    """
+    turn, piece = divmod(step, -(-passes.shape[2] // size))
+    return passes[:, turn % passes.shape[1], piece * size : (piece + 1) * size]
+
+
 class Batches:
     """Inputs and targets for each step, with a leading client axis.
 

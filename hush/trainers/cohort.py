@@ -16,8 +16,8 @@ from hush import workers
 from hush.errors import Mistake
 from hush.spec import Members
 from hush.task import Loss, Task
-from hush.trainers import lockstep, memory, prefix, vmapped
-from hush.trainers.batches import Batches
+from hush.trainers import lockstep, memory, prefix, sparse, vmapped
+from hush.trainers.batches import Batches, cut
 from hush.trainers.traits import Traits, rowwise, traits
 from hush.weights import flatten
 
@@ -34,7 +34,8 @@ class Engine:
     """How clients are trained, not what comes out: that is the same up to rounding.
 
     lockstep: a chunk of clients goes through the layers together; the weights that do not train are one copy,
-    and each layer takes its step in the backward pass. vmap: any model, all its weights once per client.
+    and each layer takes its step in the backward pass; a linear layer that takes sparse rows works with the
+    columns that are set, client by client. vmap: any model, all its weights once per client, dense rows.
     Without a kind the model decides, and a measured first block may overrule it. memory: bytes for what frozen
     layers gave.
     """
@@ -56,6 +57,8 @@ class Engine:
 
 def block(task: Task, live: Tensor | None) -> int:
     """How many clients a block has by default."""
+    if sparse.trainable(task) is not None:
+        return lockstep.chunk_of(task.layout.size, shared=False)
     found = _cut(task, live)
     if found is None:
         return lockstep.chunk_of(task.layout.size, live is not None)
@@ -76,15 +79,19 @@ def descend(
 ) -> Tensor:
     """The updates of the live coordinates (all, if None) after `steps` steps of SGD, one row per client.
 
-    `order` holds the positions of each batch among the client's own rows: (clients, steps, size); None is
-    all rows in every step.
+    `order` holds positions among the client's own rows: (clients, passes, rows), where each pass is cut in batches
+    of `size`; None is all rows in every step.
     """
     model, split, device = task.model, task.split, torch.device(engine.device)
-    like, found = traits(model, task.train.inputs), _cut(task, live)
     starts = split.starts[torch.from_numpy(clients)].view(-1, 1, 1)
     rows = split.rows[starts + (torch.arange(size).view(1, 1, -1) if order is None else order)]
-    source = _Plain(task, rows) if found is None else _Front(task, found, weights, clients, order, rows, engine.memory)
+    few = sparse.trainable(task)
+    if few is not None and engine.kind != "vmap" and device.type == "cpu":
+        return sparse.train(few, task.loss, task.train, weights, live, rows, size, steps, rate)
+    like, found = traits(model, task.train.inputs), _cut(task, live)
+    source: _Plain | _Front = _Plain(task, rows, size)
     if found is not None:
+        source = _Front(task, found, weights, clients, order, rows, size, engine.memory)
         model, weights = found.back, weights[found.start :]
         live = None if live is None else live - found.start
         like = replace(like, rowwise=rowwise(model), rough=True)  # its first layer may work in place
@@ -103,14 +110,15 @@ def descend(
 
 @dataclass(frozen=True)
 class _Plain:
-    """The clients' rows as they are; `rows`: (clients, steps, size), or one step for all."""
+    """The clients' rows as they are; `rows`: (clients, passes, rows), cut in batches of `size`."""
 
     task: Task
     rows: Tensor
+    size: int
 
     def gather(self, step: int, who: slice) -> tuple[Tensor, Tensor]:
         """The inputs and targets of these clients in this step."""
-        rows, data = self.rows[who, step], self.task.train
+        rows, data = cut(self.rows[who], self.size, step), self.task.train
         inputs = data.inputs.index_select(0, rows.flatten()).view(*rows.shape, *data.inputs.shape[1:])
         return inputs, data.targets[rows]
 
@@ -125,6 +133,7 @@ class _Front:
     clients: Members
     order: Tensor | None
     rows: Tensor
+    size: int
     memory: int
 
     @cached_property
@@ -136,11 +145,11 @@ class _Front:
 
     def gather(self, step: int, who: slice) -> tuple[Tensor, Tensor]:
         """The inputs of the back and the targets of these clients in this step."""
-        rows, members, data = self.rows[who, step], self.clients[who].tolist(), self.task.train
+        rows, members, data = cut(self.rows[who], self.size, step), self.clients[who].tolist(), self.task.train
         if self.order is None:
             return torch.stack([self.held[client] for client in members]), data.targets[rows]
         run, inputs = prefix.front(self.found, self.weights), []
-        for client, mine, place in zip(members, rows, self.order[who, step], strict=True):
+        for client, mine, place in zip(members, rows, cut(self.order[who], self.size, step), strict=True):
             inputs.append(self.held[client][place] if client in self.held else run(data.inputs[mine]))
         return torch.stack(inputs), data.targets[rows]
 
@@ -193,6 +202,8 @@ def _name(task: Task) -> str:
 
 
 def _choose(task: Task) -> Kind:
+    if sparse.trainable(task) is not None:
+        return "lockstep"
     like, weights = traits(task.model, task.train.inputs), flatten(task.model)
     if like.random or not like.plain:
         return "vmap"
@@ -200,7 +211,7 @@ def _choose(task: Task) -> Kind:
     clients = np.arange(max(1, min(task.clients, 100, 2**22 // len(weights))))
     size = min(10, int(task.split.sizes_of(clients).min()))
     rows = torch.stack([task.split.rows_of(k)[:size] for k in clients.tolist()]).unsqueeze(1)
-    batches = Batches(len(clients), 2, _Plain(task, rows).gather, True, like.rough, torch.device("cpu"))
+    batches = Batches(len(clients), 2, _Plain(task, rows, size).gather, True, like.rough, torch.device("cpu"))
     few = torch.arange(0, task.layout.parameters, max(1, task.layout.parameters // 100))
     case = _Case(task.model, task.loss, weights, None, batches, 1e-2, like)
     try:

@@ -157,10 +157,14 @@ def _total(loss: Loss, outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 def _sequence(module: nn.Module) -> nn.Module:
-    """The same layers in Sequentials of their own: cheaper than a copy of everything."""
+    """The same layers in Sequentials of their own: cheaper than a copy of everything.
+
+    By `_modules`, which tells a layer that stands in two places twice.
+    """
     if not isinstance(module, nn.Sequential):
         return module
-    return nn.Sequential(OrderedDict((name, _sequence(child)) for name, child in module.named_children()))
+    children = [(name, child) for name, child in module._modules.items() if child is not None]
+    return nn.Sequential(OrderedDict((name, _sequence(child)) for name, child in children))
 
 
 def _still(p: Tensor | None) -> Weights | None:

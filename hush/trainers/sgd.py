@@ -1,5 +1,6 @@
 """Plain stochastic gradient descent at the clients (the first paper's Algorithms 2 and 5)."""
 
+import math
 from contextlib import nullcontext
 from dataclasses import dataclass
 
@@ -20,21 +21,27 @@ class Sgd:
     """`steps` iterations w <- w - rate * grad f(batch; w), no momentum; the update is w - w_{t-1}.
 
     Each batch holds `batch` rows drawn without replacement from the client's own (all of them where it
-    has no more). With `free`, every weight trains and only the live ones are reported; without, the
-    others stay at the values that the round began with.
+    has no more, or where batch is None). With `epochs` in place of steps a client takes ceil(rows / batch)
+    steps in each of them: its rows in a fresh order, cut in batches, the last of which may be smaller. With
+    `free`, every weight trains and only the live ones are reported; without, the others stay at the values
+    that the round began with.
     """
 
     rate: float
-    steps: int
-    batch: int
+    steps: int | None
+    batch: int | None
     free: bool = False
+    epochs: int | None = None
 
     def __post_init__(self) -> None:
         if not self.rate > 0:
             raise Mistake(f"rate={self.rate} must be positive")
-        for name in ("steps", "batch"):
-            if getattr(self, name) < 1:
-                raise Mistake(f"{name}={getattr(self, name)} must be at least 1")
+        for name in ("steps", "batch", "epochs"):
+            number = getattr(self, name)
+            if number is not None and number < 1:
+                raise Mistake(f"{name}={number} must be at least 1")
+        if (self.steps is None) == (self.epochs is None):
+            raise Mistake(f"steps={self.steps} and epochs={self.epochs}: give one of them, and None for the other")
 
     def fit(
         self,
@@ -48,12 +55,11 @@ class Sgd:
     ) -> Tensor:
         """The updates of the live coordinates, one row per client."""
         random = traits(task.model, task.train.inputs).random
-        held = task.split.sizes_of(clients)
         groups: dict[tuple[int, bool], list[int]] = {}
-        for place, count in enumerate(held.tolist()):
-            # Clients whose batches have one size train together, each alone if the model draws random numbers,
-            # so that its draws do not depend on the block.
-            key = (place, False) if random else (min(count, self.batch), count <= self.batch)
+        for place, count in enumerate(task.split.sizes_of(clients).tolist()):
+            # Clients whose batches have the same sizes train together, each alone if the model draws random
+            # numbers, so that its draws do not depend on the block.
+            key = (place, False) if random else (self._used(count), self._whole(count))
             groups.setdefault(key, []).append(place)
         if len(groups) == 1 and not random:
             return self._train(task, weights, live, clients, secret, round, engine)
@@ -75,18 +81,35 @@ class Sgd:
         round: int,
         engine: Engine,
     ) -> Tensor:
-        """Clients whose batches have one size: all rows of each, or as many drawn ones."""
-        sizes = task.split.sizes_of(clients)
-        size, order = min(int(sizes[0]), self.batch), None
-        if int(sizes.max()) > size:
-            pairs = zip(clients.tolist(), sizes.tolist(), strict=True)
+        """Clients whose batches have the same sizes: all rows of each, or drawn ones."""
+        sizes = task.split.sizes_of(clients).tolist()
+        if self._whole(sizes[0]):
+            order, size, steps = None, sizes[0], self._passes
+        else:
+            pairs = zip(clients.tolist(), sizes, strict=True)
             order = torch.stack([self._order(client, count, secret, round) for client, count in pairs])
+            assert self.batch is not None
+            size = self.batch
+            steps = self._passes * math.ceil(order.shape[2] / size)
         trained = None if self.free else live
-        found = descend(task, weights, trained, clients, order, size, self.steps, self.rate, engine)
+        found = descend(task, weights, trained, clients, order, size, steps, self.rate, engine)
         return found if trained is live else found[:, live]
 
+    @property
+    def _passes(self) -> int:
+        """How often rows are drawn: for each step, or for each epoch."""
+        return (self.steps or 0) + (self.epochs or 0)
+
+    def _whole(self, count: int) -> bool:
+        """Whether a client with so many rows takes all of them in every step."""
+        return self.batch is None or count <= self.batch
+
+    def _used(self, count: int) -> int:
+        """How many of a client's rows a pass goes over."""
+        return count if self.batch is None or self.epochs is not None else min(count, self.batch)
+
     def _order(self, client: int, count: int, secret: SecretSeed, round: int) -> Tensor:
-        """Positions of each step's batch among the client's `count` rows: (steps, batch)."""
+        """Positions among the client's `count` rows: (steps, batch), or (epochs, count)."""
         rng = secret.generator("batch", round, client)
-        order = rng.permuted(np.tile(np.arange(count), (self.steps, 1)), axis=1)
-        return torch.from_numpy(order[:, : self.batch].copy())
+        order = rng.permuted(np.tile(np.arange(count), (self._passes, 1)), axis=1)
+        return torch.from_numpy(order[:, : self._used(count)].copy())

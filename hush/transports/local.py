@@ -42,13 +42,16 @@ class Local:
     ) -> Total:
         """The total of the cohort's uploads."""
         order = wire.pack_plan(plan, scheme.coordinates)
-        traffic.down(cohort, order)
+        if not scheme.apart:
+            traffic.down(cohort, order)
         lost = self.lost
         if lost is not None:
             cohort = cohort[[not lost(plan.round, int(k)) for k in cohort]]
-        size = scheme.specs(scheme.width(plan), plan.clip)[-1].size
+        spec = scheme.specs(scheme.width(plan), plan.clip)[-1]
         if len(cohort) < plan.floor:
-            traffic.up(cohort, wire.pack_upload(torch.zeros(size), plan.round, order.digest))  # sent in vain
+            traffic.up(
+                cohort, wire.pack_upload(torch.ones(spec.size), plan.round, order.digest, spec.bits)
+            )  # sent in vain
             raise Aborted(f"round {plan.round}: {len(cohort)} clients answered and the noise relies on {plan.floor:g}")
         length = self.block or block(task, plan.live)
         blocks = [cohort[first : first + length] for first in range(0, len(cohort), length)]
@@ -60,9 +63,9 @@ class Local:
             # A device other than the CPU is busy enough with one thread.
             number = self.workers if self.engine.device == "cpu" else 1
             for place, (rows, sizes) in enumerate(workers.spread(train, blocks, number)):
-                if place == 0:
-                    traffic.up(cohort, wire.pack_upload(rows[0], plan.round, order.digest))
+                if place == 0 and not scheme.apart:
+                    traffic.up(cohort, wire.pack_upload(rows[0], plan.round, order.digest, spec.bits))
                 yield rows, sizes
                 del rows  # before the next ones are made
 
-        return scheme.aggregator.combine(uploads(), size)
+        return scheme.aggregator.combine(uploads(), spec.size)

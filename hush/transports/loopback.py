@@ -34,24 +34,26 @@ class Loopback:
         order = wire.pack_plan(plan, scheme.coordinates)
         start = flatten(task.model)
         derived = plan.live if scheme.coordinates.derivable else None
-        size = scheme.specs(scheme.width(plan), plan.clip)[-1].size
+        spec = scheme.specs(scheme.width(plan), plan.clip)[-1]
         answers: dict[int, bytes] = {}
         for client in cohort:
             members = np.array([client])
-            traffic.down(members, order)
+            if not scheme.apart:
+                traffic.down(members, order)
             if self.lost is not None and self.lost(plan.round, int(client)):
                 continue
             received = wire.unpack_plan(order.data, start, derived, scheme.coordinates)
             row = scheme.client(task, received, members, secret)[0]
-            message = wire.pack_upload(row, received.round, order.digest)
-            traffic.up(members, message)
+            message = wire.pack_upload(row, received.round, order.digest, spec.bits)
+            if not scheme.apart:
+                traffic.up(members, message)
             answers[int(client)] = message.data
         if len(answers) < plan.floor:
             raise Aborted(f"round {plan.round}: {len(answers)} clients answered and the noise relies on {plan.floor:g}")
 
         def uploads() -> Iterator[tuple[Tensor, Tensor]]:
             for client, data in answers.items():
-                row = wire.unpack_upload(data, size, plan.round, order.digest)
+                row = wire.unpack_upload(data, spec.size, plan.round, order.digest, spec.bits)
                 yield row.unsqueeze(0), task.split.sizes_of(np.array([client]))
 
-        return scheme.aggregator.combine(uploads(), size)
+        return scheme.aggregator.combine(uploads(), spec.size)

@@ -1,5 +1,7 @@
 import json
+import shutil
 import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +10,8 @@ from typer.testing import CliRunner
 
 import hush.cli
 from hush.cli.data import app
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "hospital"
 
 
 @pytest.fixture(autouse=True)
@@ -26,8 +30,8 @@ def said(*words: str) -> str:
 
 def test_list_names_every_set() -> None:
     sets = json.loads(said("list", "--json"))["sets"]
-    assert [one["name"] for one in sets] == ["fashion-mnist", "mnist", "digits"]
-    assert [one["ready"] for one in sets][1:] == [False, True]
+    assert [one["name"] for one in sets] == ["fashion-mnist", "mnist", "digits", "diabetes130", "premier-like"]
+    assert [one["ready"] for one in sets][1:] == [False, True, False, False]
     assert "fashion-mnist" in said("list")
 
 
@@ -56,6 +60,44 @@ def test_describe_a_file(tmp_path: Path) -> None:
     assert "ward: 2" in said("describe", str(tmp_path / "mine.npz"))
 
 
+def test_describe_a_schema_counts_what_each_rule_did() -> None:
+    facts = json.loads(said("describe", str(EXAMPLE / "schema.toml"), "--json"))
+    dropped = {(rule["name"], rule["of"]): rule["dropped"] for rule in facts["rules"]}
+    assert dropped["duplicates", "rows"] == dropped["wrong_dates", "rows"] == 1
+    assert dropped["codes of admissions that are not there", "rows of codes.csv"] == 1
+    rows = [rule for rule in facts["rules"] if rule["of"] == "rows"]
+    assert rows[0]["before"] - sum(rule["dropped"] for rule in rows) == facts["rows"] == 210
+    assert facts["features"] == {"years": 1, "medicines": 1, "sex": 3, "came_as": 3, "codes": 14}
+    assert facts["clients"] == {"count": 4, "fewest": 32, "most": 73, "mean": 52.5}
+    assert facts["label_share"] == pytest.approx(31 / 210)
+    page = said("describe", str(EXAMPLE / "schema.toml"))
+    assert "rows kept: 210 of 161 patients" in page
+    assert "wrong_dates" in page
+    assert "fitted on the data: medicines: its median, for missing values" in page
+
+
+def test_describe_a_raw_table(tmp_path: Path) -> None:
+    facts = json.loads(said("describe", str(EXAMPLE / "admissions.csv"), "--json"))
+    assert facts["rows"] == 401
+    assert {c["name"]: (c["kind"], c["distinct"], c["missing"]) for c in facts["columns"]}["sex"] == ("text", 2, 6)
+    assert "F, M" in said("describe", str(EXAMPLE / "admissions.csv"))
+    (tmp_path / "odd.csv").write_text("[bold]age[/bold],x\n[70-80),1\n")
+    page = said("describe", str(tmp_path / "odd.csv"))
+    assert "[bold]age[/bold]" in page  # a column's name is no markup
+    assert "[70-80)" in page
+
+
+def test_a_draft_is_printed_or_written_for_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(EXAMPLE, tmp_path / "export")
+    monkeypatch.chdir(tmp_path)
+    tables = [str(Path("export") / name) for name in ("admissions.csv", "codes.csv")]
+    printed = tomllib.loads(said("describe", *tables, "--draft"))
+    assert printed["admissions"]["path"] == "export/admissions.csv"
+    assert "a first schema" in said("describe", *tables, "--draft", "--out", "export/first.toml")
+    kept = tomllib.loads(Path("export/first.toml").read_text())
+    assert (kept["admissions"]["path"], kept["codes"]["path"]) == ("admissions.csv", "codes.csv")
+
+
 def test_fetch_the_bundled_set() -> None:
     assert json.loads(said("fetch", "digits", "--json")) == {
         "name": "digits",
@@ -71,6 +113,15 @@ def test_fetch_the_bundled_set() -> None:
     [
         (["describe", "fashon"], "data set 'fashon' is not known (the nearest is fashion-mnist)"),
         (["describe", "none.npz"], "none.npz cannot be read"),
+        (["describe", "none.toml"], "none.toml is not there"),
+        (["describe", "none.csv"], "none.csv is not there"),
+        (["describe", "mnist", "digits"], "2 names are too many"),
+        (["describe", "digits", "--out", "x.toml"], "--out x.toml is for --draft"),
+        (["describe", "none.csv", "--draft", "--json"], "--draft writes TOML"),
+        (
+            ["describe", "none.csv", "--draft", "--out", str(EXAMPLE / "schema.toml")],
+            f"{EXAMPLE / 'schema.toml'} is there",
+        ),
         (["fetch", "mnist", "--path", "nowhere"], "path=nowhere is not a folder"),
         (["fetch", "mnist"], "data set 'mnist' could not be had from any source:"),
     ],

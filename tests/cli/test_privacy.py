@@ -102,3 +102,72 @@ def test_a_run_without_a_card_is_a_mistake(tmp_path, content, sentence):
     result = call("card", str(tmp_path))
     assert isinstance(result.exception, Mistake)
     assert sentence in str(result.exception)
+
+
+RECORD = "epsilon --noise 1.08 --rate 3/314 --batch-rate 300/804 --rounds 300 --delta 1e-5"
+
+
+@pytest.mark.parametrize(("noise", "moments", "pld"), [(1.08, 1, 0.28), (0.81, 2, 0.72), (0.63, 4, 2.10)])
+def test_the_three_settings_of_the_paper_on_records(noise, moments, pld):
+    line = f"epsilon --noise {noise} --rate 0.003565 --rounds 300"
+    assert answer(line, "--delta", "1e-5", "--accountant", "moments")["epsilon"] == pytest.approx(moments, abs=0.05)
+    assert answer(line, "--delta", "1.3e-5")["epsilon"] == pytest.approx(pld, abs=0.006)
+
+
+def test_records_get_the_proven_figure_and_the_papers_beside_it():
+    found = answer(RECORD)
+    assert (round(found["epsilon"], 2), round(found["epsilon_unnoticed"], 2)) == (5.13, 0.29)
+    assert round(found["epsilon_paper"], 2) == 1.04
+    assert (found["level"], found["batch_rate"], found["relation"]) == (
+        "record",
+        300 / 804,
+        "add or remove one record of one client",
+    )
+    lines = call(RECORD, "--downsampling").stdout.splitlines()
+    assert lines[0].startswith("epsilon 16.23 at delta 1e-05, pld: model view, add or remove one record")
+    assert "noise counts half" in lines[1]
+    assert lines[2].endswith("(not proven): 3.77")
+    assert lines[3] == "the paper's, by moments, which counts two gradients as one: 1.04"
+
+
+def test_downsampling_of_one_pool_of_records():
+    line = "epsilon --noise 1.08 --rate 0.003565 --rounds 300 --delta 1e-5 --accountant moments"
+    found = answer(line, "--downsampling")
+    assert (round(found["epsilon"], 2), round(found["epsilon_paper"], 2)) == (6.13, 1.04)
+    assert "epsilon_unnoticed" not in found
+    assert answer(line, "--steps", "2")["epsilon"] == answer(line, "--rounds", "600")["epsilon"]
+
+
+def test_fixed_batches_replace_a_record():
+    found = answer(RECORD, "--sampling", "fixed", "--rounds", "20")
+    assert found["relation"] == "replace one record of one client"
+    assert found["epsilon_worst_known"] < found["epsilon"]
+
+
+def test_the_noise_for_records():
+    line = "noise --epsilon 2 --rate 0.05 --batch-rate 3/10 --rounds 20 --delta 1e-5 --accountant moments"
+    one, two = answer(line), answer(line, "--downsampling")
+    assert two["noise"] == pytest.approx(2 * one["noise"], abs=0.002)
+    assert answer(line, "--steps", "3")["noise"] > one["noise"]
+    assert 1.98 < one["epsilon"] <= 2
+    assert (one["level"], two["reach"]) == ("record", 2)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "named"),
+    [
+        ("--batch-rate", "0", "batch-rate=0 "),
+        ("--batch-rate", "3/2", "batch-rate=3/2 "),
+        ("--batch-rate", "often", "batch-rate=often "),
+        ("--steps", "0", "steps=0 "),
+    ],
+)
+def test_a_mistake_about_records_is_one_sentence(option, value, named):
+    result = call(RECORD, option, value)
+    assert isinstance(result.exception, Mistake)
+    assert str(result.exception).startswith(named)
+
+
+def test_a_client_that_is_always_drawn_leaves_nothing_to_assume():
+    lines = call(RECORD, "--rate", "1", "--rounds", "3").stdout.splitlines()
+    assert lines == ["epsilon 4.35 at delta 1e-05, pld: model view, add or remove one record of one client"]

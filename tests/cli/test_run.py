@@ -326,10 +326,13 @@ def test_schemes_list_bits_and_guarantees(hush):
     status, out, _ = hush("schemes", "--json")
     table = {row["name"]: row for row in json.loads(out)}
     assert status == 0
-    assert len(table) == 16
+    assert len(table) == 21
+    assert table["fl-sign-dp"]["uplink_bits_per_weight"] == 1
+    assert table["centralized"]["uplink_bits_per_weight"] == 0
     assert table["fl-top-dp"]["uplink_bits_per_weight"] == pytest.approx(32 * 8316 / 1663370, abs=1e-4)
     assert table["fl-basic"]["downlink_bits_per_weight"] == 32
     assert {row["guarantee"] for name, row in table.items() if not name.endswith("-dp")} == {"none"}
-    assert {row["guarantee"] for name, row in table.items() if name.endswith("-dp")} == {"client"}
+    assert {row["guarantee"] for name, row in table.items() if name.endswith("-dp")} == {"client", "record"}
+    assert table["fl-sign-dp"]["guarantee"] == table["fl-standard-dp"]["guarantee"] == "record"
     status, out, _ = hush("schemes", "fl-bas-1-dp", "--json")
     assert json.loads(out)["name"] == "fl-basic-dp"

@@ -12,8 +12,12 @@ def knobs(knobs: Knobs) -> Knobs:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """`entry` is every scheme of the catalogue, `private` those with noise, `open_entry` the others."""
-    for name, wanted in (("entry", None), ("private", True), ("open_entry", False)):
+    """`entry` is every scheme of the catalogue, `private` those that protect clients, `open_entry` those nobody.
+
+    `record` are those that protect records. The one with all data in one place has no clients, and tests of its own.
+    """
+    levels = {"entry": ("client", "record", None), "private": ("client",), "record": ("record",), "open_entry": (None,)}
+    for name, wanted in levels.items():
         if name in metafunc.fixturenames:
-            found: list[Entry] = [e for e in ENTRIES.values() if wanted in (None, e.private)]
+            found: list[Entry] = [e for e in ENTRIES.values() if e.level in wanted and e.name != "centralized"]
             metafunc.parametrize(name, found, ids=[e.name for e in found])

@@ -21,30 +21,37 @@ N, K, HEAD, COHORT = 910, 91, 130, 5
 
 def sent(entry: Entry) -> int:
     """How many numbers travel up."""
-    return N if "std" in entry.name else HEAD if "head" in entry.name else K
+    whole = any(part in entry.name for part in ("std", "standard", "sign"))
+    return N if whole else HEAD if "head" in entry.name else K
+
+
+def packed(entry: Entry) -> int:
+    """In how many bytes: a bit each for signs, else four bytes."""
+    return (N + 7) // 8 if "sign" in entry.name else 4 * sent(entry)
 
 
 @pytest.mark.parametrize("clip", ["fixed", "adaptive"])
 def test_upload_is_what_the_spec_says(entry: Entry, clip: str, task: Task, knobs: Knobs) -> None:
-    knobs = knobs if clip == "fixed" else replace(knobs, clip=AdaptiveClip(0.3))
+    adaptive = clip == "adaptive" and entry.level == "client"
+    knobs = replace(knobs, clip=AdaptiveClip(0.3)) if adaptive else knobs
     scheme, watch = entry.scheme(knobs), Watch()
     run(scheme, task, 1, transport=watch)
     plan, (member, *_) = watch.plans[0], watch.cohorts[0]
     row = scheme.client(task, plan, np.array([member]), SecretSeed.simulated(4))[0]
     spec = scheme.specs(scheme.width(plan), plan.clip)[-1]
-    message = wire.pack_upload(row, plan.round, b"8 bytes.")
-    assert message.payload == spec.size * spec.bits // 8
+    message = wire.pack_upload(row, plan.round, b"8 bytes.", spec.bits)
+    assert message.payload == (spec.size * spec.bits + 7) // 8 == packed(entry) + 4 * adaptive
     assert len(message.data) == message.payload + message.protocol
-    assert spec.size == sent(entry) + (clip == "adaptive" and entry.private)
+    assert spec.size == sent(entry) + adaptive
 
 
 def test_payload_of_every_round(entry: Entry, task: Task, knobs: Knobs) -> None:
     """Up: K numbers, n for fl-std, the last layer's for fl-head. Down: n for a fresh set, else as up; w_0 never."""
-    up = sent(entry)
-    down = N if entry.name in FRESH else up
+    up = packed(entry)
+    down = N if entry.name in FRESH else sent(entry)
     for t, report in enumerate(run(entry.scheme(knobs), task), 1):
         share = COHORT / task.clients
-        assert report.bytes["up"]["payload"]["mean"] == pytest.approx(4 * up * t * share)
+        assert report.bytes["up"]["payload"]["mean"] == pytest.approx(up * t * share)
         assert report.bytes["down"]["payload"]["mean"] == pytest.approx(4 * down * (t - 1) * share)
         assert report.bytes["up"]["protocol"]["mean"] == pytest.approx(28 * t * share)
         assert report.bytes["down"]["protocol"]["mean"] == pytest.approx(48 * t * share)

@@ -152,7 +152,7 @@ class Gone:
 
 def test_an_abort_by_chance_is_charged_to_delta(private: Entry, task: Task, knobs: Knobs) -> None:
     scheme = private.scheme(replace(knobs, sampling=Poisson(0.4, floor=1)))
-    event = scheme.event(Plan(1, flatten(task.model), None, 4.8, 5.0), task.clients)
+    event = scheme.event(Plan(1, flatten(task.model), None, 4.8, 5.0), task)
     assert event is not None
     # one client decides when no other was drawn
     assert event.slack == pytest.approx(0.4 * 0.6**11)

@@ -85,3 +85,65 @@ def test_no_guarantee_is_none_with_the_reason_and_no_number():
     assert "21.5" not in page
     assert "epsilon" not in found
     assert "adversaries" not in found
+
+
+RECORDS = replace(
+    FACTS,
+    scheme="fl-sign-dp",
+    level="record",
+    rounds=300,
+    population=314,
+    cohort=3,
+    batch=300 / 804,
+    reach=2,
+    epsilon={"model": 16.23, "server": 21.84, "server_median": 13.0, "upload": 21.84, "upload_median": 13.0},
+    paper_epsilon=1.043,
+    unnoticed_epsilon=3.772,
+)
+
+
+def test_the_card_of_records_says_what_is_protected_and_on_which_assumptions():
+    found = json.loads(json.dumps(card(RECORDS)))
+    page = " ".join(render(found).split())
+    for words in (
+        "differential privacy, record level",
+        "one record of one client, in all rounds together",
+        "Neighbours add or remove one record of one client",  # by the batches, whatever the cohorts
+        "1 step a round, poisson batches: a record of the smallest client is in with chance 0.3731",
+        "2 clipped gradients change with it",
+        "sizes of the clients' data, the batch size and the divisors are public",
+        "a person with several records is protected only record by record",
+        "no trust in other clients",
+        "takes its partner with it, or lets another one in",
+        "the noise counts 1/2",
+        "the paper counts one",
+        "may show which clients took part",
+        "one clipped gradient changed by it: 1.04",
+        "by pld: 3.77; this is not proven",
+        "named below",
+    ):
+        assert words in page, words
+    assert "noise share" not in page
+    assert "honest and add" not in page
+    assert found["records"] == {
+        "batch": 300 / 804,
+        "steps": 1,
+        "reach": 2,
+        "batches": "poisson",
+        "epsilon_unnoticed": 3.772,
+    }
+    assert max(map(len, render(found).splitlines())) <= 100
+    assert len(render(found).splitlines()) < 60
+
+
+def test_what_does_not_hold_of_a_run_is_not_on_its_card():
+    page = render(card(replace(RECORDS, reach=1, steps=4, batches="fixed", unnoticed_epsilon=None)))
+    page = " ".join(page.split())
+    assert "replace one record of one client" in page
+    assert "4 steps a round, fixed batches" in page
+    assert "partner" not in page
+    assert "Assumed" not in page
+    assert "not proven" not in page
+    unproven = render(card(replace(RECORDS, batches="fixed", accountant="rdp", unnoticed_epsilon=None)))
+    assert "not proven" in " ".join(unproven.split())
+    assert "records" not in card(FACTS)

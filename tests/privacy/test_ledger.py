@@ -1,3 +1,4 @@
+import hashlib
 import json
 import os
 import signal
@@ -254,3 +255,52 @@ def test_a_killed_process_leaves_at_least_what_it_spent(tmp_path, lines):
     rounds = [e.round for e in Ledger.load(path).events]
     assert rounds == list(range(1, len(rounds) + 1))
     assert released <= len(rounds) <= released + 1
+
+
+RECORD = Event(1, 1.08, 1.08, 3 / 314, "fixed", level="record", steps=2, batch=300 / 804, reach=2, batches="fixed")
+
+
+def test_the_chain_of_a_ledger_of_before_records_still_holds(tmp_path):
+    """Written by hand as version 0.2 did: seven fields, and SHA-256 over their JSON in the order of names."""
+    path = tmp_path / "privacy.json"
+    old = '{"label": "update", "noise": 1.5, "rate": 0.1, "round": %d, '
+    old += '"sampling": "poisson", "share": 0.15, "slack": 1e-09}'
+    first = hashlib.sha256((old % 1).encode()).digest()
+    second = hashlib.sha256(first + (old % 2).encode()).hexdigest()
+    path.write_text(json.dumps({"events": [json.loads(old % 1)], "chain": first.hex(), "card": None}))
+    journal(path).write_text(json.dumps({"number": 2, "event": json.loads(old % 2), "chain": second}) + "\n")
+    ledger = Ledger.load(path)
+    assert ledger.events == (EVENT, replace(EVENT, round=2))
+    ledger.record(replace(EVENT, round=3))
+    assert json.loads(path.read_text())["events"][:2] == [json.loads(old % 1), json.loads(old % 2)]
+    assert len(Ledger.load(path).events) == 3
+
+
+def test_record_events_are_read_back_and_their_fields_are_in_the_chain(tmp_path):
+    path = tmp_path / "privacy.json"
+    ledger = Ledger(path)
+    for number in (1, 2, 3):
+        ledger.record(replace(RECORD, round=number))
+    assert Ledger.load(path).events == ledger.events
+    whole, lines = path.read_text(), journal(path).read_text()
+    for mine, other in (('"reach": 2', '"reach": 1'), ('"level": "record", ', ""), (', "batches": "fixed"', "")):
+        assert mine in lines
+        journal(path).write_text(lines.replace(mine, other, 1))
+        with pytest.raises(Mistake, match="not a whole ledger"):
+            Ledger.load(path)
+    journal(path).write_text(lines)
+    path.write_text(whole.replace('"steps": 2', '"steps": true'))
+    with pytest.raises(Mistake, match="event 1 has steps=True"):
+        Ledger.load(path)
+
+
+def test_one_ledger_holds_one_level(tmp_path):
+    path = tmp_path / "privacy.json"
+    ledger = Ledger(path)
+    ledger.record(RECORD)
+    with pytest.raises(Mistake, match="level=client and record are mixed in one ledger"):
+        ledger.record(replace(EVENT, round=2))
+    assert Ledger.load(path).events == (RECORD,)
+    path.write_text(json.dumps({"events": [vars(RECORD), vars(EVENT)], "card": None}))
+    with pytest.raises(Mistake, match="mixed in one ledger"):
+        Ledger.load(path)

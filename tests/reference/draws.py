@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,6 +51,21 @@ class Draws:
         labels, row = (["noise", t], who) if isinstance(who, int) else (["noise", t, who], 0)
         key = hashlib.sha256(json.dumps(["hush-1", "normal", self.seed, *labels]).encode()).digest()
         return torch.tensor(normals(key, row, size), dtype=torch.float64)
+
+    def lone(self, t: int) -> int:
+        """The one client of a round of one."""
+        rng = SecretSeed.simulated(self.seed).generator("cohort", t)
+        return int(rng.choice(self.population, 1, replace=False, shuffle=False)[0])
+
+    def coins(self, *labels: str | int) -> Callable[[int], list[int]]:
+        """Random bits, the highest of each byte first."""
+        rng = SecretSeed.simulated(self.seed).generator(*labels)
+
+        def toss(count: int) -> list[int]:
+            drawn = rng.bytes((count + 7) // 8)
+            return [drawn[i // 8] >> (7 - i % 8) & 1 for i in range(count)]
+
+        return toss
 
     def coordinates(self, n: int, count: int, t: int) -> list[int]:
         """A random set of `count` coordinates; t = 0 is the set for the whole training."""

@@ -93,7 +93,7 @@ def test_the_setting_is_a_test(task: Task, knobs: Knobs) -> None:
     assert min(norms) < s.S < max(norms)
 
 
-@pytest.mark.parametrize("name", [name for name in ENTRIES if name.endswith("-dp")])
+@pytest.mark.parametrize("name", [entry.name for entry in ENTRIES.values() if entry.level == "client"])
 def test_equal_with_an_empty_cohort(name: str, task: Task, knobs: Knobs) -> None:
     """Poisson sampling may draw nobody: the server's noise alone moves the model."""
     knobs = replace(knobs, sampling=Poisson(0.08))
@@ -149,7 +149,7 @@ def test_adaptive_clip(task: Task, knobs: Knobs) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "batch"), [*((name, 4) for name in ENTRIES if name.endswith("-dp")), ("fl-top-dp", 10)]
+    ("name", "batch"), [*((e.name, 4) for e in ENTRIES.values() if e.level == "client"), ("fl-top-dp", 10)]
 )
 def test_bound_on_public_data(name: str, batch: int, task: Task, knobs: Knobs) -> None:
     """With a public batch of 10 that is larger than a batch, and just as large."""

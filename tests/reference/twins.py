@@ -1,4 +1,4 @@
-"""Slow twins, written from the first paper's pseudocode: the oracles of the fast code.
+"""Slow twins, written from the papers' pseudocode: the oracles of the fast code.
 
 One client after the other, an ordinary copy of the model, `.backward()`, float64, and what does not
 train is put back after each step. The algorithms are numbered as in the version with Algorithms 1 to 6.
@@ -17,6 +17,7 @@ from hush.catalogue import Knobs
 from hush.data.samples import Samples
 from hush.task import Task
 from reference.draws import Draws
+from reference.records import Client, dpsgd
 
 
 @dataclass(frozen=True)
@@ -248,6 +249,51 @@ def head(s: Setting) -> list[int]:
     return list(range(s.n - 10 * 12 - 10, s.n))
 
 
+def protected_records(s: Setting, t: int, client: int, w: Tensor) -> Tensor:
+    """A client of the second paper's Algorithms 4 and 5: DPSGD on its own records."""
+    k = s.k
+    return dpsgd(Client(s.task, client, t, s.draws.seed, k.rate, k.steps, k.batch, s.S, s.sigma, k.batches), w)
+
+
+def fl_sign(s: Setting, private: bool) -> Tensor:
+    """The second paper's Algorithms 3 and 4: signs up, a step of gamma along the sign of their sum."""
+    w = vector(s.task.model)
+    for t in range(1, s.rounds + 1):
+        total, cohort = torch.zeros(s.n, dtype=torch.float64), s.draws.cohort(t)
+        for client in cohort:
+            update = protected_records(s, t, client, w) if private else local(s, t, client, w, None, False)
+            total += signs(update, s.draws.coins("zero", t, client))
+        if cohort:
+            w = w + s.k.gamma * signs(total, s.draws.coins("tie", t))
+    return w
+
+
+def signs(values: Tensor, coins: Callable[[int], list[int]]) -> Tensor:
+    """+1 or -1; the zeros take the coins in their order."""
+    zeros = [i for i, value in enumerate(values.tolist()) if value == 0]
+    found = torch.tensor([1.0 if value > 0 else -1.0 for value in values.tolist()], dtype=torch.float64)
+    for i, coin in zip(zeros, coins(len(zeros)), strict=True):
+        found[i] = 1.0 if coin else -1.0
+    return found
+
+
+def fl_standard_dp(s: Setting) -> Tensor:
+    """The second paper's Algorithm 5: the plain mean."""
+    w = vector(s.task.model)
+    for t in range(1, s.rounds + 1):
+        updates = [protected_records(s, t, client, w) for client in s.draws.cohort(t)]
+        w = w + sum(updates) / len(updates) if updates else w
+    return w
+
+
+def centralized(s: Setting) -> Tensor:
+    """SGD on the data of one place, which is client 0 of a population of one."""
+    w = vector(s.task.model)
+    for t in range(1, s.rounds + 1):
+        w = w + local(s, t, s.draws.lone(t), w, None, False)
+    return w
+
+
 TWINS: dict[str, Callable[[Setting], Tensor]] = {
     "fl-std": fl_std,
     "fl-std-dp": fl_std_dp,
@@ -264,5 +310,10 @@ TWINS: dict[str, Callable[[Setting], Tensor]] = {
     "fl-bas-4": lambda s: fixed_set(s, random_k(s), free=True, private=False),
     "fl-head": lambda s: fixed_set(s, head(s), free=False, private=False),
     "fl-head-dp": lambda s: fixed_set(s, head(s), free=False, private=True),
+    "fl-standard": fl_std,
+    "fl-standard-dp": fl_standard_dp,
+    "fl-sign": lambda s: fl_sign(s, private=False),
+    "fl-sign-dp": lambda s: fl_sign(s, private=True),
+    "centralized": centralized,
     "fl-bas-4-dp": lambda s: fixed_set(s, random_k(s), free=True, private=True),
 }

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
+from trainers.plainly import plain
 
 from hush.errors import Mistake
 from hush.rng import SecretSeed
@@ -59,6 +60,11 @@ def frozen() -> nn.Module:
     return model
 
 
+def in_two_places() -> nn.Module:
+    tanh = nn.Tanh()
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 12), tanh, nn.Linear(12, 12), tanh, nn.Linear(12, 10))
+
+
 MODELS = {
     "mlp": lambda: nn.Sequential(nn.Flatten(), nn.Linear(64, 12), nn.Tanh(), nn.Linear(12, 10, bias=False)),
     "cnn": lambda: nn.Sequential(
@@ -78,6 +84,7 @@ MODELS = {
     "twice": Twice,
     "tied": tied,
     "frozen": frozen,
+    "in two places": in_two_places,
     "one layer": lambda: nn.Sequential(nn.Flatten(), nn.Linear(64, 10)),
 }
 LIVE = {"all": None, "few": 37, "many": 3, "last": -10, "first": 1}
@@ -90,28 +97,6 @@ def live_of(task: Task, which: str) -> Tensor | None:
     if which == "last":
         return torch.arange(n - 10, n)
     return torch.arange(5) if which == "first" else torch.arange(0, n, step)
-
-
-def plain(task: Task, trainer: Sgd, live: Tensor | None, clients: np.ndarray) -> Tensor:
-    """One client after the other, by autograd and nothing else, in float64."""
-    rows = []
-    start = flatten(task.model).double()
-    for client in clients.tolist():
-        held = task.split.rows_of(client)
-        batches = [held] * trainer.steps
-        if len(held) > trainer.batch:
-            batches = [held[order] for order in trainer._order(client, len(held), SECRET, 1)]
-        w = start.clone()
-        for batch in batches:
-            w.requires_grad_()
-            views = task.layout.views(w)
-            still = {name: p.double() for name, p in task.model.named_parameters() if not p.requires_grad}
-            output = torch.func.functional_call(task.model, {**still, **views}, (task.train.inputs[batch].double(),))
-            (slope,) = torch.autograd.grad(task.loss(output, task.train.targets[batch]), w)
-            mask = torch.ones_like(w) if live is None or trainer.free else torch.zeros_like(w).index_fill(0, live, 1)
-            w = (w - trainer.rate * mask * slope).detach()
-        rows.append((w - start) if live is None else (w - start)[live])
-    return torch.stack(rows)
 
 
 @pytest.mark.parametrize("which", LIVE)
@@ -127,7 +112,7 @@ def test_as_a_plain_loop(name: str, kind: str, which: str, make) -> None:
             trainer.fit(task, start, live, EVERYONE, SECRET, 1, Engine(kind))
         return
     fast = trainer.fit(task, start, live, EVERYONE, SECRET, 1, Engine(kind))
-    slow = plain(task, trainer, live, EVERYONE)
+    slow = plain(task, trainer, live, EVERYONE, SECRET, 1)
     assert slow.norm(dim=1).min() > 1e-4
     errors = (fast.double() - slow).norm(dim=1) / slow.norm(dim=1)
     assert errors.max() < 1e-5
@@ -155,7 +140,7 @@ def test_channels_without_live_weights(biased: bool, make) -> None:
     assert set(narrow.into.tolist()) <= {1, 2, 4, 5, 6}
     trainer = Sgd(0.3, 3, 5)
     fast = trainer.fit(task, flatten(task.model), live, EVERYONE, SECRET, 1, Engine("lockstep"))
-    slow = plain(task, trainer, live, EVERYONE)
+    slow = plain(task, trainer, live, EVERYONE, SECRET, 1)
     assert ((fast.double() - slow).norm(dim=1) / slow.norm(dim=1)).max() < 1e-5
 
 
@@ -163,7 +148,7 @@ def test_all_free(make) -> None:
     task = make(MODELS["cnn"]())
     live = live_of(task, "few")
     trainer = Sgd(0.3, 3, 5, free=True)
-    slow = plain(task, trainer, live, EVERYONE)
+    slow = plain(task, trainer, live, EVERYONE, SECRET, 1)
     for kind in ("lockstep", "vmap"):
         fast = trainer.fit(task, flatten(task.model), live, EVERYONE, SECRET, 1, Engine(kind))
         assert (fast.double() - slow).norm() < 1e-5 * slow.norm()
@@ -177,7 +162,7 @@ def test_any_loss(loss: str, make) -> None:
     task = Task(task.model, losses[loss], task.train, task.split)
     trainer = Sgd(0.3, 2, 5)
     fast = trainer.fit(task, flatten(task.model), None, EVERYONE, SECRET, 1, Engine("lockstep"))
-    assert (fast.double() - plain(task, trainer, None, EVERYONE)).norm() < 1e-5 * fast.norm()
+    assert (fast.double() - plain(task, trainer, None, EVERYONE, SECRET, 1)).norm() < 1e-5 * fast.norm()
 
 
 def test_traits(make) -> None:
@@ -326,7 +311,7 @@ def test_odd_models(name: str, which: str, make) -> None:
     trainer = Sgd(0.3, 3, 5)
     for engine in (Engine(), Engine("vmap")):
         fast = trainer.fit(task, flatten(task.model), live, EVERYONE, SECRET, 1, engine)
-        slow = plain(task, trainer, live, EVERYONE)
+        slow = plain(task, trainer, live, EVERYONE, SECRET, 1)
         assert (fast.double() - slow).norm() <= 1e-5 * slow.norm()
     assert torch.equal(task.train.inputs, kept)
 
@@ -339,7 +324,7 @@ def test_rows_that_do_not_count(make) -> None:
     task = Task(task.model, task.loss, (task.train.inputs, targets), task.split)
     clients = np.array([k for k in range(12) if bool((targets[task.split.rows_of(k)] >= 0).all()) or k > 8])
     trainer = Sgd(0.3, 2, 20)
-    slow = plain(task, trainer, None, clients)
+    slow = plain(task, trainer, None, clients, SECRET, 1)
     for kind in ("lockstep", "vmap"):
         fast = trainer.fit(task, flatten(task.model), None, clients, SECRET, 1, Engine(kind))
         assert (fast.double() - slow).norm() <= 1e-5 * slow.norm()
@@ -360,7 +345,7 @@ def test_a_model_that_vmap_cannot_take(make) -> None:
     task = make(Branch())
     trainer = Sgd(0.3, 2, 5)
     fast = trainer.fit(task, flatten(task.model), None, EVERYONE, SECRET, 1)
-    assert (fast.double() - plain(task, trainer, None, EVERYONE)).norm() < 1e-5 * fast.norm()
+    assert (fast.double() - plain(task, trainer, None, EVERYONE, SECRET, 1)).norm() < 1e-5 * fast.norm()
 
 
 def test_chunks() -> None:

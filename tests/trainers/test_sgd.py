@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from trainers.plainly import batches, plain
 
 from hush.errors import Mistake
 from hush.rng import SecretSeed
 from hush.task import Task
-from hush.trainers import Sgd
+from hush.trainers import Engine, Sgd
 from hush.weights import flatten
 
 SECRET = SecretSeed.simulated(1)
@@ -54,6 +55,38 @@ def test_batches() -> None:
     assert torch.equal(drawn, trainer._order(11, 9, SECRET, 1))
 
 
+@pytest.mark.parametrize("kind", ["lockstep", "vmap"])
+@pytest.mark.parametrize("free", [False, True])
+@pytest.mark.parametrize("live", [None, LIVE, torch.arange(900, 910)])
+@pytest.mark.parametrize("size", [1, 4, 5, None])
+def test_epochs(size: int | None, live: torch.Tensor | None, free: bool, kind: str, task: Task) -> None:
+    """Clients of one to twenty rows, each with as many steps as it has batches."""
+    trainer = Sgd(0.2, None, size, free, epochs=2)
+    fast = trainer.fit(task, flatten(task.model), live, EVERYONE, SECRET, 1, Engine(kind))
+    slow = plain(task, trainer, live, EVERYONE, SECRET, 1)
+    assert slow.norm(dim=1).min() > 1e-4
+    assert ((fast.double() - slow).norm(dim=1) < 1e-5 * slow.norm(dim=1)).all()
+
+
+def test_an_epoch_takes_every_row_once() -> None:
+    trainer, held = Sgd(0.2, None, 4, epochs=3), torch.arange(30, 41)
+    found = batches(trainer, held, SECRET, 1, 7)
+    assert [len(batch) for batch in found] == [4, 4, 3] * 3
+    epochs = [torch.cat(found[first : first + 3]) for first in (0, 3, 6)]
+    for epoch in epochs:
+        assert torch.equal(epoch.sort().values, held)
+    assert len({tuple(epoch.tolist()) for epoch in epochs}) == 3
+    assert not torch.equal(trainer._order(7, 11, SECRET, 1), trainer._order(7, 11, SECRET, 2))
+    assert not torch.equal(trainer._order(7, 11, SECRET, 1), trainer._order(8, 11, SECRET, 1))
+
+
+def test_epochs_of_all_rows_are_steps(task: Task) -> None:
+    start = flatten(task.model)
+    found = Sgd(0.2, None, None, epochs=3).fit(task, start, LIVE, EVERYONE, SECRET, 1)
+    assert torch.equal(found, Sgd(0.2, 3, None).fit(task, start, LIVE, EVERYONE, SECRET, 1))
+    assert torch.equal(found, Sgd(0.2, 3, 20).fit(task, start, LIVE, EVERYONE, SECRET, 1))
+
+
 def test_inputs_are_left_alone(task: Task) -> None:
     start = flatten(task.model)
     before = start.clone()
@@ -92,6 +125,9 @@ def test_batch_statistics_come_back(make) -> None:
         ({"rate": math.nan}, "rate=nan must be positive"),
         ({"steps": 0}, "steps=0 must be at least 1"),
         ({"batch": 0}, "batch=0 must be at least 1"),
+        ({"steps": None, "epochs": 0}, "epochs=0 must be at least 1"),
+        ({"epochs": 2}, "steps=1 and epochs=2: give one of them, and None for the other"),
+        ({"steps": None}, "steps=None and epochs=None: give one of them"),
     ],
 )
 def test_refused(wrong: dict, sentence: str) -> None:

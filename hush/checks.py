@@ -1,0 +1,77 @@
+"""What a configuration is refused for before any data is loaded."""
+
+from hush.catalogue import ENTRIES, Entry, Knobs
+from hush.config import Config
+from hush.coordinates import TopK
+from hush.errors import Mistake
+from hush.stages import Clip
+from hush.steps import SignStep
+
+
+def check(config: Config, entry: Entry) -> None:
+    """What can be refused without data, and what would be ignored in silence."""
+    scheme, data, cohort = config.scheme, config.data, config.sampling.cohort
+    train, usual = config.train, entry.build(Knobs(noise=1.0, clip=Clip(1.0)))
+    remedy = f"take {entry.name}-dp" if f"{entry.name}-dp" in ENTRIES else "leave it out"
+    records = entry.level == "record"
+    refused = {
+        "epsilon and noise are both given: give one, the other follows from it": (
+            scheme.epsilon is not None and scheme.noise is not None
+        ),
+        f"{entry.name} has no noise to set: {remedy}": (
+            not entry.private and (scheme.epsilon is not None or scheme.noise is not None)
+        ),
+        f"{entry.name} clips nothing: {remedy}": (
+            not entry.private and (scheme.clip is not None or scheme.quantile is not None)
+        ),
+        f"{entry.name} needs its privacy: give --epsilon E --delta D, or --noise SIGMA": (
+            entry.private and scheme.epsilon is None and scheme.noise is None
+        ),
+        f"{entry.name} has no Top-K to vote on: leave select out": (
+            scheme.select == "vote" and not isinstance(usual.coordinates, TopK)
+        ),
+        f"select='vote' is a noisy vote and {entry.name} has no guarantee: {remedy}": (
+            scheme.select == "vote" and not entry.private
+        ),
+        "quantile belongs to clip='adaptive': leave one of them out": (
+            scheme.quantile is not None and scheme.clip not in (None, "adaptive")
+        ),
+        f"{entry.name} clips records at a fixed bound: give clip as a number, or 'paper'": (
+            records and scheme.clip in ("public", "adaptive")
+        ),
+        "steps and epochs are both given: give one of them": train.steps is not None and train.epochs is not None,
+        f"{entry.name} takes as many steps at every client: give steps, not epochs": (
+            records and train.epochs is not None
+        ),
+        f"{entry.name} draws batches of a public size: give batch as a number": records and train.batch == "all",
+        f"balance={train.balance!r} belongs to schemes that protect records: take 'weights', or fl-sign-dp": (
+            not records and train.balance in ("downsample", "rates")
+        ),
+        "batches belongs to schemes that protect records: leave it out": not records and train.batches is not None,
+        f"{entry.name} sends no signs: leave gamma out": (
+            scheme.gamma is not None and not isinstance(usual.step, SignStep)
+        ),
+        f"{entry.name} has all data in one place: leave partition, clients and sampling out": (
+            usual.apart
+            and (data.partition not in (None, "pooled") or data.clients not in (None, 1) or cohort not in (None, 1))
+        ),
+        f"partition='pooled' is for schemes with all data in one place, and {entry.name} has clients": (
+            not usual.apart and data.partition == "pooled"
+        ),
+        "size belongs to partition='iid': leave it out": (
+            data.size is not None and data.partition not in (None, "iid")
+        ),
+        "shards belongs to partition='shards': add it": data.shards is not None and data.partition != "shards",
+        "alpha belongs to partition='dirichlet': add it": (data.alpha is not None and data.partition != "dirichlet"),
+        "column belongs to partition='column': add it": data.column is not None and data.partition != "column",
+    }
+    if scheme.epsilon is not None and scheme.delta is None:
+        raise Mistake(
+            f"epsilon={scheme.epsilon:g} needs a delta: add --delta 1e-5, less than one over the"
+            f" {'records' if records else 'clients'}"
+        )
+    for sentence, wrong in refused.items():
+        if wrong:
+            raise Mistake(sentence)
+    if cohort is not None and data.clients is not None and cohort > data.clients:
+        raise Mistake(f"cohort={cohort} is larger than the population of {data.clients}: lower it")

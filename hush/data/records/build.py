@@ -1,0 +1,157 @@
+"""Records: the kept admissions of an export as sparse features, labels and clients."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+import torch
+from torch import Tensor
+
+from hush.data.records import codes, features
+from hush.data.records.features import Block
+from hush.data.records.rules import Rule, kept
+from hush.data.records.schema import Schema
+from hush.data.records.tables import digest, files, open_table, told
+from hush.data.sparse import Sparse
+from hush.errors import Mistake
+from hush.rng import PublicSeed
+
+Array = np.ndarray[Any, Any]
+FORMAT = "records 1"  # to be raised when the same files would become other features
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """All kept admissions: features, labels, the client (hospital) of each row, and what was done to get there.
+
+    `groups` are the source columns with the number of features of each. `fitted` names, in words, what was taken from
+    the data without noise. `patients` tells which rows are of the same patient, where the schema names that column.
+    """
+
+    inputs: Sparse
+    targets: Tensor
+    clients: Array
+    names: tuple[str, ...]
+    counts: tuple[Rule, ...]
+    fitted: tuple[str, ...]
+    digest: str
+    groups: tuple[tuple[str, int], ...]
+    patients: Array | None = None
+
+
+def fingerprint(schema: Schema) -> str:
+    """SHA-256 of the schema and of the content of every file that it names, wherever they lie."""
+    words = schema.features.vocabulary
+    paths = [*files(schema.main.path), *(path for part in schema.codes for path in files(part.path))]
+    places = {"path", "vocabulary"}
+    plain = schema.model_dump_json(
+        exclude={"admissions": places, "table": places, "codes": {"__all__": places}, "features": {"vocabulary"}}
+    )
+    listed = digest(files(words)) if words is not None else "none"
+    return hashlib.sha256(f"{FORMAT} {plain} {digest(paths)} {listed}".encode()).hexdigest()
+
+
+def build(schema: Schema, say: Callable[[str], None] = lambda line: None) -> Records:
+    """Read the tables, keep what the rules keep, and make features: numbers, then categories, then codes by name."""
+    wanted, main = schema.features, schema.main
+    table = open_table(main)
+    columns = {
+        table.check(column, f"features.{kind}")
+        for kind in ("numeric", "categorical", "codes")
+        for column in getattr(wanted, kind)
+    }
+    say(f"reading {table.name}")
+    sieve = kept(table, main, schema.keep, columns)
+    with told(table.name):
+        ids = table.lazy.select(main.id).collect() if main.id is not None and schema.codes else pl.DataFrame()
+    features.check_numbers(sieve, wanted)
+    fitted = features.cut_clients(sieve, main, schema.keep.min_rows_per_client)
+    if not len(sieve.frame):
+        lost = ", ".join(f"{rule.name} {rule.dropped}" for rule in sieve.counts if rule.dropped)
+        raise Mistake(f"no row of {table.name} is left (dropped: {lost}): loosen the rules of [keep]")
+    blocks = [features.numeric(sieve, column, number) for column, number in wanted.numeric.items()]
+    blocks += [features.categorical(sieve, column, levels) for column, levels in wanted.categorical.items()]
+    targets = torch.from_numpy(features.labels(sieve, main))
+    found = None
+    if schema.codes or wanted.codes:
+        found = codes.pairs(schema, sieve, ids, say)
+    groups = [(block.group, len(block.names)) for block in blocks]
+    names = [name for block in blocks for name in block.names]
+    text = table.text(main.client)
+    patients = None
+    if main.patient is not None:
+        patients = sieve.frame.select(table.text(main.patient).rank("dense") - 1).to_series().to_numpy()
+    return Records(
+        _sparse(blocks, found, len(targets)),
+        targets,
+        sieve.frame.select(text).to_series().to_numpy().astype(np.str_),
+        (*names, *(found.names if found else ())),
+        (*sieve.counts, *(found.counts if found else ())),
+        (*(line for block in blocks for line in block.fitted), *fitted, *(found.fitted if found else ())),
+        fingerprint(schema),
+        (*groups, *([("codes", len(found.names))] if found else [])),
+        None if patients is None else patients.astype(np.int64),
+    )
+
+
+def _sparse(blocks: list[Block], found: codes.Pairs | None, rows: int) -> Sparse:
+    """The blocks' columns side by side, then the codes; zeros are left out."""
+    width, at, value = 0, [], []
+    for block in blocks:
+        at.append(block.column + np.int32(width))
+        value.append(block.value)
+        width += len(block.names)
+    columns = np.stack(at, axis=1) if at else np.zeros((rows, 0), np.int32)
+    values = np.stack(value, axis=1) if value else np.zeros((rows, 0), np.float32)
+    there = values != 0
+    head = there.sum(axis=1)
+    owners = found.rows if found else np.zeros(0, np.int32)
+    starts = np.zeros(rows + 1, np.int64)
+    np.cumsum(head + np.bincount(owners, minlength=rows), out=starts[1:])
+    flat = np.empty(int(starts[-1]), np.int32), np.ones(int(starts[-1]), np.float32)
+    first = np.repeat(starts[:-1], head) + _places(head)
+    flat[0][first], flat[1][first] = columns[there], values[there]
+    if found:
+        # The code number i stands behind the i codes before it and the heads of its row and of all rows before.
+        place = np.arange(len(owners)) + np.cumsum(head)[owners]
+        flat[0][place] = found.codes + np.int32(width)
+    total = width + (len(found.names) if found else 0)
+    return Sparse(torch.from_numpy(starts), torch.from_numpy(flat[0]), torch.from_numpy(flat[1]), total)
+
+
+def _places(counts: Array) -> Array:
+    """0, 1, ... count - 1 for each count, one after the other."""
+    ends = np.cumsum(counts)
+    found: Array = np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - counts, counts)
+    return found
+
+
+def split(records: Records, fraction: float = 0.2, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Training and test rows: of each client a random `fraction` is for the test, at least one row for training.
+
+    The draw of a client is named by the client, so that a hospital alone makes the same split. A patient's rows stay
+    on one side, where patients are known; the test part is then no larger than asked for.
+    """
+    if not 0 < fraction < 1:
+        raise Mistake(f"fraction={fraction} must be between 0 and 1: 0.2 holds out a fifth of each client")
+    names, client = np.unique(records.clients, return_inverse=True)
+    order = np.argsort(client, kind="stable")
+    cuts = np.searchsorted(client[order], np.arange(len(names) + 1))
+    test = np.zeros(len(client), dtype=bool)
+    for number, name in enumerate(names):
+        rows = order[cuts[number] : cuts[number + 1]]
+        wanted = min(int(len(rows) * fraction + 0.5), len(rows) - 1)
+        draw = PublicSeed(seed).generator("records split", str(name))
+        if records.patients is None:
+            test[rows[draw.permutation(len(rows))[:wanted]]] = True
+            continue
+        _, patient, sizes = np.unique(records.patients[rows], return_inverse=True, return_counts=True)
+        mixed = draw.permutation(len(sizes))
+        held = mixed[np.cumsum(sizes[mixed]) <= wanted]
+        test[rows[np.isin(patient, held)]] = True
+    return torch.from_numpy(np.flatnonzero(~test)), torch.from_numpy(np.flatnonzero(test))

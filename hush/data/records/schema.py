@@ -1,0 +1,208 @@
+"""The schema of a hospital's export: which columns mean what, and which rows are kept, as TOML."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from hush.errors import Mistake
+
+Value = str | int | float | bool
+# TOML has lists; frozen values have tuples.
+Values = Annotated[tuple[Value, ...], Field(strict=False)]
+Names = Annotated[tuple[str, ...], Field(strict=False)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Source(_Table):
+    """A file, a folder of files or a pattern such as codes/*.parquet; `missing` lists what stands for "not known"."""
+
+    path: str
+    separator: Annotated[str, Field(min_length=1, max_length=1)] = ","
+    missing: Values = ()
+
+
+class Main(Source):
+    """The table with one row per admission. Labels are 0, 1, ... or 1 for the values in `positive`."""
+
+    id: str | None = None
+    client: str
+    label: str
+    positive: Values | None = None
+    patient: str | None = None
+    unlabelled: Literal["refuse", "drop"] = "refuse"
+
+
+class Codes(Source):
+    """A table with one row per admission, day and code; only rows of day `day_is` count."""
+
+    admission: str
+    code: str
+    day: str | None = None
+    day_is: int = 1
+    prefix: str = ""
+
+
+class Numeric(_Table):
+    """A number, scaled to [0, 1] by its bounds. A bound that is not given is fitted on the data.
+
+    A missing value may become the `median` (fitted), `zero` (the scaled feature, that is the lower bound) or a number.
+    """
+
+    min: float | None = None
+    max: float | None = None
+    missing: Literal["median", "zero", "drop", "refuse"] | float = "refuse"
+    outside: Literal["refuse", "clamp", "drop"] = "refuse"
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Numeric:
+        if self.min is not None and self.max is not None and not self.min < self.max:
+            raise ValueError(f"min = {self.min:g} must be less than max = {self.max:g}")
+        for low, high in ((self.min, self.missing), (self.missing, self.max)):
+            if isinstance(low, float) and isinstance(high, float) and not low <= high:
+                raise ValueError(f"missing = {self.missing} must lie between min and max")
+        return self
+
+
+class Features(_Table):
+    """What becomes a column: numbers, one-hot categories, multi-hot codes. An empty list of levels is fitted."""
+
+    numeric: dict[str, Numeric] = {}
+    categorical: dict[str, Values] = {}
+    codes: Names = ()
+    vocabulary: str | None = None
+    unknown_codes: Literal["refuse", "drop"] = "refuse"
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Features:
+        for column, levels in self.categorical.items():
+            if len({str(level) for level in levels}) < len(levels):
+                raise ValueError(f"categorical.{column} has a level twice: remove one")
+        return self
+
+
+class Keep(_Table):
+    """Which rows are kept. A row that a rule cannot decide on (no age, no date) is `undecided`."""
+
+    age: str = "age"
+    min_age: float | None = None
+    max_age: float | None = None
+    exclude: dict[str, Values] = {}
+    stay: str | None = None
+    admitted: str | None = None
+    discharged: str | None = None
+    dates: str | None = None
+    min_days: float | None = None
+    wrong_dates: Literal["refuse", "drop"] = "refuse"
+    undecided: Literal["refuse", "drop"] = "refuse"
+    duplicates: Literal["refuse", "first", "last"] = "refuse"
+    rare_codes: Count | None = None
+    min_rows_per_client: Count | None = None
+
+    @model_validator(mode="after")
+    def _days(self) -> Keep:
+        if (self.admitted is None) != (self.discharged is None):
+            raise ValueError("admitted and discharged go together: give both columns or neither")
+        if self.stay is not None and self.admitted is not None:
+            raise ValueError("stay and admitted/discharged both tell the days: give one of them")
+        if self.min_days is not None and self.stay is None and self.admitted is None:
+            raise ValueError("min_days needs the column stay, or the columns admitted and discharged")
+        return self
+
+
+def _several(value: object) -> object:
+    """One [codes] table, or several [[codes]]."""
+    return [value] if isinstance(value, dict) else value
+
+
+class Schema(_Table):
+    """An export: `admissions` and `codes` tables, or one wide `table`. Paths are absolute once read."""
+
+    admissions: Main | None = None
+    codes: Annotated[tuple[Codes, ...], Field(strict=False), BeforeValidator(_several)] = ()
+    table: Main | None = None
+    features: Features
+    keep: Keep = Keep()
+
+    @property
+    def main(self) -> Main:
+        """The table with one row per admission, long or wide."""
+        found = self.admissions or self.table
+        assert found is not None
+        return found
+
+    @model_validator(mode="after")
+    def _whole(self) -> Schema:
+        if (self.admissions is None) == (self.table is None):
+            raise ValueError("give [admissions] with its [codes], or one wide [table]")
+        if self.table is not None and self.codes:
+            raise ValueError("[codes] belongs to [admissions]; a wide [table] names its code columns in features.codes")
+        if self.admissions is not None and self.admissions.id is None:
+            raise ValueError("[admissions] needs id, the column that [codes] points at")
+        if self.main.id is None and self.keep.duplicates != "refuse":
+            raise ValueError("duplicates needs the column id, by which a duplicate is told")
+        wanted, has_codes = self.features, bool(self.codes or self.features.codes)
+        if not (wanted.numeric or wanted.categorical or has_codes):
+            raise ValueError("[features] names no column: give numeric, categorical or codes")
+        if self.main.label in (*wanted.numeric, *wanted.categorical, *wanted.codes):
+            raise ValueError(f"{self.main.label!r} is the label and a feature: it would tell what is to be predicted")
+        if not has_codes and (wanted.vocabulary is not None or self.keep.rare_codes is not None):
+            raise ValueError("vocabulary and rare_codes are about codes, and there are none")
+        return self
+
+
+def read_schema(path: Path, folder: Path | None = None) -> Schema:
+    """A Schema from a TOML file. The paths in it are read from its own folder, or from `folder`."""
+    try:
+        tables = tomllib.loads(path.read_text())
+    except FileNotFoundError:
+        raise Mistake(
+            f"{path} is not there: give a schema, or draft one with `hush data describe FILE --draft`"
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise Mistake(f"{path} is not TOML: {error}") from None
+    except OSError as error:
+        raise Mistake(f"{path} cannot be read: {error.strerror}") from None
+    try:
+        schema = Schema.model_validate(tables)
+    except ValidationError as error:
+        raise Mistake(_sentence(error, str(path))) from None
+    return _placed(schema, (folder or path.parent).resolve())
+
+
+def _placed(schema: Schema, folder: Path) -> Schema:
+    def put(source: Any) -> Any:
+        return source and source.model_copy(update={"path": str(folder / source.path)})
+
+    words = schema.features.vocabulary
+    features = schema.features.model_copy(update={"vocabulary": words and str(folder / words)})
+    update = {
+        "admissions": put(schema.admissions),
+        "table": put(schema.table),
+        "codes": tuple(put(codes) for codes in schema.codes),
+        "features": features,
+    }
+    return schema.model_copy(update=update)
+
+
+def _sentence(error: ValidationError, where: str) -> str:
+    first = error.errors()[0]
+    # The types of a union stand in the place of an error; the user did not write them.
+    parts = [str(p) for p in first["loc"] if str(p) not in ("float", "int", "str", "bool") and "[" not in str(p)]
+    key = ".".join(parts)
+    if first["type"] == "extra_forbidden":
+        return f"{where}: key {key!r} is not known: remove it or mend its spelling"
+    if first["type"] == "missing":
+        return f"{where}: key {key!r} is missing: add it"
+    if first["type"] == "value_error":
+        message = first["msg"].removeprefix("Value error, ")
+        return f"{where}: {f'{key}: ' if key else ''}{message}"
+    allowed = [e["msg"] for e in error.errors() if e["loc"][: len(parts)] == first["loc"][: len(parts)]]
+    return f"{where}: {key} = {first['input']!r} is wrong: {' or '.join(dict.fromkeys(allowed)).lower()}"

@@ -1,0 +1,162 @@
+"""Tables from CSV or Parquet files, read when they are needed. CSV is taken as the text that stands in it."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import glob
+import hashlib
+from collections.abc import Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from hush.errors import Mistake
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hush.data.records.schema import Source, Value
+
+ROW = "\0row"  # counted from 1, without the header; no column of a user's is called so
+_DAY = "%Y-%m-%d"
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A table by its short name, its lazy frame and the types of its columns."""
+
+    name: str
+    lazy: pl.LazyFrame
+    kinds: Mapping[str, pl.DataType]
+    missing: tuple[str, ...] = ()
+
+    def check(self, column: str, key: str) -> str:
+        """The column, which must be there; `key` is what the schema calls it."""
+        if column not in self.kinds:
+            near = difflib.get_close_matches(column, self.kinds, n=1, cutoff=0.4)
+            hint = f" (the nearest is {near[0]!r})" if near else ""
+            raise Mistake(
+                f"{key} = {column!r} is not a column of {self.name}{hint}: name one of {', '.join(self.kinds)}"
+            )
+        return column
+
+    def text(self, column: str) -> pl.Expr:
+        """The value as text, exactly as a CSV has it; null where it is missing. A whole float is written as one."""
+        kind, value = self.kinds[column], pl.col(column)
+        if kind.is_float():
+            value = value.fill_nan(None)
+            # Pandas turns integers into floats where one is missing: 250.0 is the code 250.
+            whole = (value == value.round()) & (value.abs() < 2**53)
+            found = pl.when(whole).then(value.cast(pl.Int64, strict=False).cast(pl.String))
+            return self._known(found.otherwise(value.cast(pl.String)))
+        return self._known(value if kind == pl.String else value.cast(pl.String))
+
+    def _known(self, text: pl.Expr) -> pl.Expr:
+        return pl.when(~text.is_in(["", *self.missing])).then(text)
+
+    def number(self, column: str) -> pl.Expr:
+        """The value as a float; null where it is missing or no number."""
+        kind = self.kinds[column]
+        if kind.is_numeric() or kind == pl.Boolean:
+            number = pl.col(column).cast(pl.Float64)
+        else:
+            number = self.text(column).str.strip_chars().cast(pl.Float64, strict=False)
+        return pl.when(number.is_finite() & self.text(column).is_not_null()).then(number)
+
+    def date(self, column: str, format: str | None) -> pl.Expr:
+        """The day, from a date, a date with a time, or text in the given format (ISO by default)."""
+        if self.kinds[column].is_temporal():
+            return pl.col(column).cast(pl.Date)
+        text = self.text(column).str.strip_chars()
+        if format is None:  # an ISO date; the time after it does not matter
+            text, format = text.str.slice(0, 10), _DAY
+        return text.str.strptime(pl.Date, format, strict=False)
+
+    def rows(self) -> pl.LazyFrame:
+        """The table with its rows numbered."""
+        return self.lazy.with_row_index(ROW, 1)
+
+
+def written(value: Value) -> str:
+    """A value of the schema as `Table.text` writes it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def files(path: str | Path) -> list[Path]:
+    """The files of a source: one file, the Parquet files of a folder, or those that a pattern matches, by name."""
+    place = Path(path)
+    if place.is_dir():
+        found = sorted(place.glob("*.parquet")) or sorted(place.glob("*.csv"))
+    elif place.is_file():
+        found = [place]
+    else:
+        found = sorted(Path(match) for match in glob.glob(str(path)))
+    if not found:
+        raise Mistake(f"{path} is not there: paths are read from the folder of the schema")
+    return found
+
+
+def open_table(source: Source) -> Table:
+    """The table of a source."""
+    found = files(source.path)
+    kinds = {file.suffix.lower() for file in found}
+    if kinds not in ({".csv"}, {".parquet"}):
+        raise Mistake(f"{source.path} is neither CSV nor Parquet: name a file that ends in .csv or .parquet")
+    with told(source.path):
+        if kinds == {".csv"}:
+            _even(found, source.separator)
+            lazy = pl.scan_csv(found, separator=source.separator, infer_schema=False)
+        else:
+            lazy = pl.scan_parquet(found)
+        return Table(Path(source.path).name, lazy, dict(lazy.collect_schema()), tuple(map(written, source.missing)))
+
+
+def _even(paths: list[Path], separator: str) -> None:
+    """Refuse CSV whose rows have more or fewer fields than the header: polars would shift or fill them in silence."""
+    header: list[str] | None = None
+    for path in paths:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            rows = csv.reader(file, delimiter=separator)
+            names = next(rows, [])
+            if header is not None and names != header:
+                raise Mistake(f"{path.name} has other columns than {paths[0].name}: give files with the same header")
+            header = names
+            if len(set(names)) < len(names):
+                twice = next(name for number, name in enumerate(names) if name in names[:number])
+                raise Mistake(f"{path.name} has two columns {twice!r}: rename one")
+            lengths = set(map(len, rows)) - {0, len(names)}  # an empty line has no fields
+        if lengths:
+            with path.open(encoding="utf-8-sig", newline="") as file:
+                rows = csv.reader(file, delimiter=separator)
+                number, row = next((n, row) for n, row in enumerate(rows) if len(row) in lengths)
+            raise Mistake(
+                f"row {number} of {path.name} has {len(row)} fields and the header {len(names)}: "
+                "quote what holds the separator, or say which it is with separator = ';'"
+            )
+
+
+@contextmanager
+def told(path: str) -> Iterator[None]:
+    """Whatever polars says of a broken file becomes the user's mistake."""
+    try:
+        yield
+    except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError, csv.Error) as error:
+        line = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise Mistake(f"{path} cannot be read as a table ({line}): export it again, CSV as UTF-8") from error
+
+
+def digest(paths: list[Path]) -> str:
+    """SHA-256 over the content of files."""
+    whole = hashlib.sha256()
+    for path in paths:
+        with path.open("rb") as file:
+            whole.update(hashlib.file_digest(file, "sha256").digest())
+    return whole.hexdigest()

@@ -1,0 +1,53 @@
+"""One bit per weight."""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hush.errors import Mistake
+from hush.spec import Context, Spec, Total
+
+
+@dataclass(frozen=True)
+class Sign:
+    """The sign of every coordinate of the update, +1 or -1; a zero gets a random one (FL-SIGN, C Alg. 3 and 4).
+
+    The server keeps the sign of the sum, and draws one where the clients are even. One bit each on the wire.
+    Without noise this hides the size of an update and nothing more.
+    Guarantee: none by itself; what is sent has the norm sqrt(size), which a Noise behind it can stand on.
+    """
+
+    def spec(self, s: Spec) -> Spec:
+        """Refused where it would undo what was done before."""
+        if s.noise is not None:
+            raise Mistake("Sign() after Noise leaves shares that no longer add up: put it before Clip and Noise")
+        if s.l2 < math.inf:
+            raise Mistake("Sign() after Clip sends the same signs: leave Clip out, or put it behind")
+        if s.weighted:
+            raise Mistake("Sign() after Weigh() drops the weights: leave Weigh out")
+        return replace(s, l2=math.sqrt(s.size), bits=1)
+
+    def encode(self, x: Tensor, ctx: Context) -> Tensor:
+        """+1 or -1."""
+        x = x.sign_()
+        for row, client in zip(x, ctx.clients.tolist(), strict=True):
+            _settle(row, ctx.secret.generator("zero", ctx.plan.round, client))
+        return x
+
+    def decode(self, total: Total, ctx: Context) -> Total:
+        """The majority."""
+        body = total.body.sign()
+        _settle(body, ctx.secret.generator("tie", ctx.plan.round))
+        return replace(total, body=body)
+
+
+def _settle(row: Tensor, rng: np.random.Generator) -> None:
+    """Random signs where there is none; not a number has none either."""
+    open_ = ~(row.abs() == 1)
+    count = int(open_.sum())
+    if count:
+        bits = np.unpackbits(np.frombuffer(rng.bytes((count + 7) // 8), np.uint8), count=count)
+        row[open_] = torch.from_numpy(bits).to(row.dtype).mul_(2).sub_(1)

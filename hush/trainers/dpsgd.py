@@ -1,0 +1,212 @@
+"""Stochastic gradient descent that protects each record (the second paper's Algorithms 6 and 7)."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from hush.data.samples import Samples
+from hush.errors import Mistake
+from hush.privacy.events import Event
+from hush.rng import SecretSeed
+from hush.sampling import Sampling
+from hush.spec import Members
+from hush.task import Task
+from hush.trainers.clipped import Records
+from hush.trainers.cohort import Engine
+from hush.trainers.once import known
+from hush.trainers.traits import seeded, traits
+
+Balance = Literal["none", "downsample", "weights", "rates"]
+
+
+@dataclass(frozen=True)
+class Dpsgd:
+    """`steps` iterations w <- w - rate/divisor * (sum of clipped gradients + N(0, (S sigma)^2)).
+
+    clip, noise   S, the norm that a record's gradient is cut to, and sigma.
+    sampling      poisson: each of the client's |D_k| records is in a batch with chance min(1, batch/|D_k|), by itself.
+                  fixed: `batch` records without replacement (all, where there are no more).
+    balance       how two classes, 0 and the rarer 1, get equal say. `share` is the public share of class 1.
+                  downsample: within a batch both classes are cut to the size of the smaller one (Algorithm 7).
+                  weights: a record's loss counts 1/(2 share), or 1/(2 (1 - share)), before it is clipped.
+                  rates: class 1 comes with chance batch/(2 share |D_k|), class 0 with batch/(2 (1 - share) |D_k|).
+
+    The divisor is public and does not depend on what was drawn: `batch`, or 2 share batch with downsampling. The paper
+    divides by the size of the batch at hand, which is a fact about the records that no noise covers.
+
+    Guarantee: with Poisson batches, each iteration is a Gaussian mechanism of multiplier noise/reach for adding or
+    removing one record, which is in the batch with at most `chance`. With fixed batches the same holds for replacing
+    one record, which moves the sum twice as far. An empty batch gets its noise like any other. The numbers of the
+    clients' records, `share` and the model are public.
+    """
+
+    rate: float
+    steps: int
+    batch: int
+    clip: float
+    noise: float
+    sampling: Literal["poisson", "fixed"] = "poisson"
+    balance: Balance = "none"
+    share: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("rate", "clip", "noise"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise Mistake(f"{name}={getattr(self, name)} must be positive and finite")
+        for name in ("steps", "batch"):
+            if getattr(self, name) < 1:
+                raise Mistake(f"{name}={getattr(self, name)} must be at least 1")
+        if self.sampling not in ("poisson", "fixed"):
+            raise Mistake(f"sampling={self.sampling!r} is not known: draw batches by poisson or fixed")
+        if self.balance not in ("none", "downsample", "weights", "rates"):
+            raise Mistake(f"balance={self.balance!r} is not known: choose none, downsample, weights or rates")
+        if self.balance == "rates" and self.sampling == "fixed":
+            raise Mistake("balance='rates' needs sampling='poisson': a fixed batch has no rate for each class")
+        if self.share is None and self.balance != "none":
+            raise Mistake(f"balance={self.balance!r} needs the public share of the rarer class: give share")
+        if self.share is not None and not 0 < self.share <= 0.5:
+            raise Mistake(f"share={self.share} must lie above 0 and up to 0.5: the public share of the rarer class")
+        # Float32 would turn such noise to nothing, or to infinity.
+        if not 2.0**-120 < self.deviation < 2.0**120:
+            raise Mistake(f"noise={self.noise} at clip={self.clip} moves weights by {self.deviation:g}: scale the rate")
+
+    @property
+    def private(self) -> bool:
+        """What leaves the client is protected by this trainer's own noise."""
+        return True
+
+    @property
+    def reach(self) -> int:
+        """How far one record, added or removed, moves a clipped sum, in units of S.
+
+        2 with downsampling: a record of the smaller class brings a partner of the other class into the batch, and
+        one of the larger class may take another's place there. Either way two clipped gradients change.
+        """
+        return 2 if self.balance == "downsample" else 1
+
+    @property
+    def divisor(self) -> float:
+        """What a clipped sum is divided by: the expected size of a batch."""
+        return 2 * (self.share or 0.5) * self.batch if self.balance == "downsample" else float(self.batch)
+
+    @property
+    def deviation(self) -> float:
+        """How far the noise of one iteration moves a weight."""
+        return self.rate / self.divisor * self.clip * self.noise
+
+    def chance(self, sizes: Tensor) -> Tensor:
+        """The largest chance of a record to be in a batch, for clients with so many records."""
+        wanted = self.batch / (2 * (self.share or 0.5)) if self.balance == "rates" else float(self.batch)
+        return (wanted / sizes.double()).clamp(max=1.0)
+
+    def event(self, round: int, sampling: Sampling, task: Task, label: str = "update") -> Event:
+        """What a round releases of one record, where clients are drawn by `sampling`."""
+        return Event(
+            round,
+            noise=self.noise,
+            share=self.noise,
+            rate=sampling.rate(task.clients),
+            sampling=sampling.kind,
+            label=label,
+            level="record",
+            steps=self.steps,
+            batch=float(self.chance(task.split.sizes).max()),
+            reach=self.reach,
+            batches=self.sampling,
+        )
+
+    def fit(
+        self,
+        task: Task,
+        weights: Tensor,
+        live: Tensor | None,
+        clients: Members,
+        secret: SecretSeed,
+        round: int,
+        engine: Engine = Engine(),
+    ) -> Tensor:
+        """The updates of the live coordinates, one row per client; gradients, norms and noise are over these alone."""
+        if engine.device != "cpu":
+            raise Mistake(f"device={engine.device!r} is not for records: DP-SGD runs on the CPU")
+        records = Records(task.model, task.loss, task.train, live, known(task))
+        if not traits(task.model, task.train.inputs).random:
+            return self._train(records, task, weights, live, clients, secret, round)
+        updates = []
+        for client in clients:  # each by itself, so that its draws do not depend on the block
+            with seeded(int(secret.generator("dropout", round, int(client)).integers(2**63))):
+                alone = np.array([client])
+                updates.append(self._train(records, task, weights, live, alone, secret, round))
+        return torch.cat(updates)
+
+    def _train(
+        self,
+        records: Records,
+        task: Task,
+        weights: Tensor,
+        live: Tensor | None,
+        clients: Members,
+        secret: SecretSeed,
+        round: int,
+    ) -> Tensor:
+        draws = [self._batches(task, int(client), secret, round) for client in clients]
+        moved = weights.new_zeros(len(clients), weights.numel() if live is None else live.numel())
+        for step in range(self.steps):
+            batches = [draw[step] for draw in draws]
+            if step == 0:  # all clients are at the same weights: one pass serves them
+                self._descend(records, task.train, weights, batches, moved)
+            else:
+                for place, batch in enumerate(batches):
+                    self._descend(records, task.train, _at(weights, live, moved[place]), [batch], moved[place, None])
+            secret.add_normals(moved, self.deviation, clients.tolist(), "dpsgd", round, step)
+        return moved
+
+    def _descend(self, records: Records, data: Samples, weights: Tensor, batches: list[Tensor], moved: Tensor) -> None:
+        """One iteration without its noise, for clients that are at these weights."""
+        rows, scales = torch.cat(batches), None
+        if self.balance == "weights":
+            share = torch.tensor([1 - (self.share or 0.5), self.share or 0.5], dtype=torch.float64)
+            scales = (0.5 / share)[data.targets[rows]]
+        counts = [len(batch) for batch in batches]
+        records.add(moved, weights, data, rows, counts, self.clip, -self.rate / self.divisor, scales)
+
+    def _batches(self, task: Task, client: int, secret: SecretSeed, round: int) -> list[Tensor]:
+        """The rows of each iteration's batch."""
+        rows, rng = task.split.rows_of(client), secret.generator("records", round, client)
+        labels = _labels(task.train.targets[rows], client) if self.balance != "none" else None
+        return [rows[torch.from_numpy(self._draw(len(rows), labels, rng))] for _ in range(self.steps)]
+
+    def _draw(
+        self, count: int, labels: npt.NDArray[np.int64] | None, rng: np.random.Generator
+    ) -> npt.NDArray[np.int64]:
+        """Positions among a client's `count` records; `labels` are 0 and 1, needed to balance."""
+        if self.sampling == "fixed":
+            picked = rng.choice(count, min(self.batch, count), replace=False, shuffle=False)
+        else:
+            chance: npt.NDArray[np.float64] | float = self.batch / count
+            if self.balance == "rates" and labels is not None:
+                share = self.share or 0.5
+                chance = chance * np.array([0.5 / (1 - share), 0.5 / share])[labels]
+            picked = np.flatnonzero(rng.random(count) < chance)
+        if self.balance == "downsample" and labels is not None:
+            parts = [picked[labels[picked] == label] for label in (0, 1)]
+            fewer = min(map(len, parts))
+            picked = np.concatenate([rng.choice(part, fewer, replace=False, shuffle=False) for part in parts])
+        return picked.astype(np.int64)
+
+
+def _at(weights: Tensor, live: Tensor | None, moved: Tensor) -> Tensor:
+    """The weights of a client that has moved so far."""
+    return weights + moved if live is None else weights.index_add(0, live, moved)
+
+
+def _labels(targets: Tensor, client: int) -> npt.NDArray[np.int64]:
+    if targets.is_floating_point() or targets.dim() != 1 or not bool(((targets == 0) | (targets == 1)).all()):
+        raise Mistake(
+            f"the targets of client {client} are not the classes 0 and 1, which balancing needs: set balance='none'"
+        )
+    return targets.numpy()

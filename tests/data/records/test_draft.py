@@ -1,0 +1,115 @@
+import datetime
+import tomllib
+from pathlib import Path
+
+import polars as pl
+import pytest
+from data.records.conftest import ADMISSIONS, CODES
+
+from hush.data.records import build, read_schema
+from hush.data.records.draft import draft
+from hush.data.records.look import look
+from hush.errors import Mistake
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "hospital"
+
+
+def test_a_look_at_a_table(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("n;code;day;x;none\n1;007;2024-01-01;a;\n2;11;2024-01-02;b;\n3;;2024-01-03;b;\n")
+    found = look(tmp_path / "a.csv")
+    assert (found.rows, found.separator) == (3, ";")
+    facts = {c.name: (c.kind, c.distinct, c.missing, c.values, c.lowest, c.highest) for c in found.columns}
+    assert facts == {
+        "n": ("whole number", 3, 0, ("1", "2", "3"), 1, 3),
+        "code": ("text", 2, 1, ("007", "11"), None, None),  # 007 is no number: its zeros would be lost
+        "day": ("date", 3, 0, ("2024-01-01", "2024-01-02", "2024-01-03"), None, None),
+        "x": ("text", 2, 0, ("b", "a"), None, None),
+        "none": ("empty", 0, 3, (), None, None),
+    }
+
+
+def test_a_look_at_parquet(tmp_path: Path) -> None:
+    frame = {"t": [datetime.date(2024, 1, 1), None], "f": [1.5, None], "b": [True, False]}
+    pl.DataFrame(frame).write_parquet(tmp_path / "a.parquet")
+    kinds = {c.name: (c.kind, c.missing) for c in look(tmp_path / "a.parquet").columns}
+    assert kinds == {"t": ("date", 1), "f": ("number", 1), "b": ("whole number", 0)}
+
+
+def written(folder: Path, *tables: Path) -> Path:
+    path = folder / "draft.toml"
+    path.write_text(draft(list(tables), folder))
+    return path
+
+
+def test_a_draft_of_a_sane_pair_loads_as_it_is(tmp_path: Path) -> None:
+    there = tmp_path / "export"
+    there.mkdir()
+    (there / "stays.csv").write_text(ADMISSIONS.replace("how", "death").replace(",50,", ",,").replace("70,M", "70,"))
+    (there / "icd.csv").write_text(CODES)
+    for order in (("stays.csv", "icd.csv"), ("icd.csv", "stays.csv")):
+        schema = read_schema(written(tmp_path, *(there / name for name in order)))
+        assert schema.admissions is not None
+        assert (schema.main.id, schema.main.client, schema.main.label) == ("case", "house", "death")
+        assert schema.main.positive == ("dead",)
+        assert (schema.codes[0].admission, schema.codes[0].code, schema.codes[0].day) == ("case", "icd", "day")
+        assert list(schema.features.numeric) == ["years", "score"]
+        assert (schema.keep.admitted, schema.keep.discharged) == ("came", "left")
+        records = build(schema)
+        assert records.groups == (("years", 1), ("score", 1), ("sex", 3), ("codes", 5))
+        # What the draft took from the data is not passed off as public.
+        assert [line.split(":")[0] for line in records.fitted] == ["years", "years", "score", "sex", "codes"]
+
+
+def test_a_draft_of_a_wide_table_loads_as_it_is(tmp_path: Path) -> None:
+    rows = 240
+    frame = pl.DataFrame(
+        {
+            "encounter_id": range(rows),
+            "Hospital name": [f"h{n % 4}" for n in range(rows)],
+            "mrn": [n % 200 for n in range(rows)],
+            "lab.value": [n / 7 for n in range(rows)],
+            "diag_1": [f"{n % 60}.{n % 3}" for n in range(rows)],
+            "diag_2": [100 + n % 70 for n in range(rows)],
+            "race": [["a", "b", None][n % 3] for n in range(rows)],
+            "note": [f"free text {n}" for n in range(rows)],
+            "readmitted": [["NO", "YES", "NO"][n % 3] for n in range(rows)],
+        }
+    )
+    frame.write_csv(tmp_path / "wide.csv", separator=";")
+    text = draft([tmp_path / "wide.csv"], tmp_path)
+    assert "# Not used: note (text, 240 values)" in text
+    tables = tomllib.loads(text)
+    assert tables["table"] == {
+        "path": "wide.csv",
+        "separator": ";",
+        "id": "encounter_id",
+        "patient": "mrn",
+        "client": "Hospital name",
+        "label": "readmitted",
+        "positive": ["YES"],
+    }
+    assert tables["features"]["codes"] == ["diag_1", "diag_2"]
+    records = build(read_schema(written(tmp_path, tmp_path / "wide.csv")))
+    assert [name for name, _ in records.groups] == ["lab.value", "race", "codes"]
+    assert int(records.targets.sum()) == 80
+
+
+def test_a_draft_says_what_it_cannot_guess(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,died\n1,0\n2,1\n")
+    with pytest.raises(Mistake, match=r"no column of a.csv looks like the client .*there are: x, died"):
+        draft([tmp_path / "a.csv"], tmp_path)
+    (tmp_path / "b.csv").write_text("hospital,z\nA,0\nA,1\n")
+    with pytest.raises(Mistake, match=r"looks like the label"):
+        draft([tmp_path / "b.csv"], tmp_path)
+    with pytest.raises(Mistake, match="do not look like admissions and their codes"):
+        draft([tmp_path / "a.csv", tmp_path / "b.csv"], tmp_path)
+    with pytest.raises(Mistake, match="3 tables are too many"):
+        draft([tmp_path / "a.csv"] * 3, tmp_path)
+
+
+def test_the_draft_of_the_example_is_refused_until_its_rows_are_decided_on(tmp_path: Path) -> None:
+    path = written(tmp_path, EXAMPLE / "admissions.csv", EXAMPLE / "codes.csv")
+    with pytest.raises(Mistake, match=r"row 401 of admissions.csv: stay_id = 'A0017'"):
+        build(read_schema(path))
+    path.write_text(path.read_text().replace('# duplicates = "first"', 'wrong_dates = "drop"\nduplicates = "first"'))
+    assert len(build(read_schema(path)).targets) == 399

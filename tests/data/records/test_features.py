@@ -1,0 +1,117 @@
+import pytest
+from data.records.conftest import ADMISSIONS, MAIN, SCHEMA, Export
+
+from hush.errors import Mistake
+
+NUMBER = "years = { min = 0, max = 100 }"
+
+
+def schema(number: str = NUMBER, levels: str = '["F", "M"]') -> str:
+    return SCHEMA.replace(NUMBER, number).replace('["F", "M"]', levels)
+
+
+def column(records, name: str) -> list[float]:
+    return records.inputs[:][:, records.names.index(name)].tolist()
+
+
+HOLE = ADMISSIONS.replace(",60,F", ",,F")
+
+
+@pytest.mark.parametrize(
+    ("policy", "value"),
+    [('missing = "median"', 0.6), ('missing = "zero"', 0.0), ("missing = 25", 0.25), ("missing = 12.5", 0.125)],
+)
+def test_a_missing_number(export: Export, policy: str, value: float) -> None:
+    records = export(admissions=HOLE, schema=schema(f"years = {{ min = 0, max = 100, {policy} }}"))
+    assert column(records, "years") == pytest.approx([0.4, 0.5, value, 0.7, 0.8])
+    (rule,) = [rule for rule in records.counts if rule.name == "no years"]
+    assert (rule.changed, rule.dropped) == (1, 0)
+    assert any("median" in line for line in records.fitted) == ("median" in policy)
+
+
+def test_a_missing_number_is_refused_by_default_or_dropped(export: Export) -> None:
+    with pytest.raises(Mistake, match=r"row 3 of admissions.csv: years is missing, .*numeric.years.missing = 'median'"):
+        export(admissions=HOLE)
+    records = export(admissions=HOLE, schema=schema('years = { min = 0, max = 100, missing = "drop" }'))
+    assert len(records.targets) == 4
+
+
+def test_bounds_that_are_fitted_are_named(export: Export) -> None:
+    fitted = export(schema=schema("years = {}"))
+    assert column(fitted, "years") == pytest.approx([0, 0.25, 0.5, 0.75, 1])
+    assert "years: its smallest and largest value, to scale it" in fitted.fitted
+    half = export(schema=schema("years = { min = 0 }"))
+    assert column(half, "years") == pytest.approx([0.5, 0.625, 0.75, 0.875, 1])
+    assert "years: its largest value, to scale it" in half.fitted
+    assert not any("years" in line for line in export().fitted)
+
+
+def test_a_constant_number_is_zero(export: Export) -> None:
+    same = "case,house,years,sex,came,left,score,how\nc1,N,7,F,,,,dead\nc2,N,7,M,,,,alive\n"
+    assert column(export(admissions=same, schema=schema("years = {}")), "years") == [0, 0]
+
+
+def test_a_number_outside_its_public_bounds(export: Export) -> None:
+    with pytest.raises(
+        Mistake, match=r"row 4 of admissions.csv: years = '70', which is not in 45 to 65.*'clamp'.*1 more"
+    ):
+        export('exclude = { case = ["c1"] }', schema=schema("years = { min = 45, max = 65 }"))
+    clamped = export(schema=schema('years = { min = 45, max = 65, outside = "clamp" }'))
+    assert column(clamped, "years") == pytest.approx([0, 0.25, 0.75, 1, 1])
+    assert [rule.changed for rule in clamped.counts if rule.name == "years outside"] == [3]
+    assert len(export(schema=schema('years = { min = 45, max = 65, outside = "drop" }')).targets) == 2
+
+
+@pytest.mark.parametrize("text", ["old", "NaN", "inf", "4 0"])
+def test_what_is_no_number_is_refused(export: Export, text: str) -> None:
+    with pytest.raises(Mistake, match=rf"row 1 of admissions.csv: years = '{text}', is no finite number"):
+        export(admissions=ADMISSIONS.replace("40,F", f"{text},F"))
+
+
+def test_a_missing_gender_is_unknown_or_refused(export: Export) -> None:
+    hole = ADMISSIONS.replace("50,M", "50,")
+    with pytest.raises(Mistake, match=r"row 2 of admissions.csv: sex is missing, .*'Unknown'"):
+        export(admissions=hole)
+    with pytest.raises(Mistake, match=r"row 2 of admissions.csv: sex = 'X', which is not in categorical.sex"):
+        export(admissions=ADMISSIONS.replace("50,M", "50,X"))
+    for text in ("", "X", "Unknown"):
+        odd = ADMISSIONS.replace("50,M", f"50,{text}")
+        records = export(admissions=odd, schema=schema(levels='["M", "F", "Unknown"]'))
+        assert [column(records, f"sex={level}")[1] for level in ("M", "F", "Unknown")] == [0, 0, 1]
+        assert records.names[1:4] == ("sex=M", "sex=F", "sex=Unknown")
+        assert [rule.changed for rule in records.counts if rule.name == "sex unknown"] == (
+            [] if text == "Unknown" else [1]
+        )
+        assert not any("sex" in line for line in records.fitted)
+
+
+def test_levels_may_be_numbers(export: Export) -> None:
+    coded = ADMISSIONS.replace(",F,", ",1,").replace(",M,", ",2,")
+    assert export(admissions=coded, schema=schema(levels="[2, 1]")).names[1:3] == ("sex=2", "sex=1")
+
+
+def test_levels_that_are_fitted_are_named(export: Export) -> None:
+    records = export(schema=schema(levels="[]"))
+    assert records.names[1:3] == ("sex=F", "sex=M")
+    assert "sex: the list of its 2 values" in records.fitted
+    holes = export(admissions=ADMISSIONS.replace("50,M", "50,"), schema=schema(levels="[]"))
+    assert holes.names[1:4] == ("sex=F", "sex=M", "sex=Unknown")
+    assert column(holes, "sex=Unknown") == [0, 1, 0, 0, 0]
+
+
+def test_labels(export: Export) -> None:
+    plain = SCHEMA.replace('positive = ["dead"]\n', "")
+    numbers = ADMISSIONS.replace("dead", "1").replace("alive", "0")
+    assert export(admissions=numbers, schema=plain).targets.tolist() == [1, 0, 0, 1, 0]
+    classes = numbers.replace("40,0", "40,2")
+    assert export(admissions=classes, schema=plain).targets.tolist() == [1, 0, 0, 1, 2]
+    with pytest.raises(Mistake, match=r"row 1 of admissions.csv: how = 'dead', which is no class.*positive"):
+        export(schema=plain)
+    with pytest.raises(Mistake, match=r"row 5 of admissions.csv: how = '0.5', which is no class"):
+        export(admissions=numbers.replace("40,0", "40,0.5"), schema=plain)
+    with pytest.raises(Mistake, match=r"no row of admissions.csv has how = 'Dead': write positive as it stands"):
+        export(schema=SCHEMA.replace('["dead"]', '["Dead"]'))
+    assert export('exclude = { case = ["c1", "c4"] }').targets.tolist() == [0, 0, 0]  # the rules may leave none
+    assert export(schema=SCHEMA.replace('["dead"]', '["dead", "alive"]')).targets.tolist() == [1] * 5
+    by_number = MAIN.replace('label = "how"\npositive = ["dead"]', 'label = "score"\npositive = [5, 30]')
+    assert export(schema=SCHEMA.replace(MAIN, by_number)).targets.tolist() == [1, 0, 0, 1, 0]

@@ -1,0 +1,71 @@
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from hush.data.records.schema import Source
+from hush.data.records.tables import open_table, written
+from hush.errors import Mistake
+
+
+def values(path: Path, column: str, **more: str) -> list[str | None]:
+    table = open_table(Source(path=str(path), **more))
+    return table.lazy.select(table.text(column)).collect().to_series().to_list()
+
+
+def test_csv_is_the_text_that_stands_in_it(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text('\ufeffcode,note\n250.830,"a, b"\n007,\n1e5,"two\nlines"\n,x\n', encoding="utf-8")
+    assert values(path, "code") == ["250.830", "007", "1e5", None]
+    assert values(path, "note") == ["a, b", None, "two\nlines", "x"]
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ("1,2,3", r"row 2 of a.csv has 3 fields and the header 2: quote .*separator"),
+        ("1", r"row 2 of a.csv has 1 fields and the header 2"),
+        ('"1,2', r"row 2 of a.csv has 1 fields"),
+    ],
+)
+def test_a_row_of_another_length_is_refused(tmp_path: Path, row: str, words: str) -> None:
+    (tmp_path / "a.csv").write_text(f"x,y\n5,6\n{row}\n")
+    with pytest.raises(Mistake, match=words):
+        open_table(Source(path=str(tmp_path / "a.csv")))
+
+
+def test_files_that_cannot_be_tables(tmp_path: Path) -> None:
+    (tmp_path / "latin.csv").write_bytes("x\nKöln\n".encode("latin-1"))
+    (tmp_path / "twice.csv").write_text("x,x\n1,2\n")
+    (tmp_path / "cut.parquet").write_bytes(b"PAR1 and no more")
+    for name, words in {
+        "latin.csv": r"latin.csv cannot be read as a table .*UTF-8",
+        "twice.csv": r"two columns 'x'",
+        "cut.parquet": r"cut.parquet cannot be read as a table",
+        "none.csv": r"none.csv is not there",
+    }.items():
+        with pytest.raises(Mistake, match=words):
+            open_table(Source(path=str(tmp_path / name)))
+
+
+def test_a_folder_and_a_pattern_are_one_table(tmp_path: Path) -> None:
+    for number in (2, 1):
+        pl.DataFrame({"x": [f"{number}a", f"{number}b"]}).write_parquet(tmp_path / f"part-{number}.parquet")
+    assert values(tmp_path, "x") == values(tmp_path / "part-*.parquet", "x") == ["1a", "1b", "2a", "2b"]
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n")
+    (tmp_path / "b.csv").write_text("y,x\n1,2\n")
+    with pytest.raises(Mistake, match=r"b.csv has other columns than a.csv"):
+        open_table(Source(path=str(tmp_path / "*.csv")))
+
+
+def test_parquet_values_as_text(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    frame = {"f": [250.0, 250.83, float("nan"), None], "b": [True, False, None, True], "i": [1, 2, 3, None]}
+    pl.DataFrame(frame, strict=False).with_columns(e=pl.col("i").cast(pl.String).cast(pl.Categorical)).write_parquet(
+        path
+    )
+    assert values(path, "f") == ["250", "250.83", None, None]
+    assert values(path, "b") == ["true", "false", None, "true"]
+    assert values(path, "i") == values(path, "e") == ["1", "2", "3", None]
+    assert values(path, "i", missing=("2",)) == ["1", None, "3", None]
+    assert [written(value) for value in (True, 250.0, 250.83, 1, "x")] == ["true", "250", "250.83", "1", "x"]

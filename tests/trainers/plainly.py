@@ -1,0 +1,39 @@
+"""SGD as one would write it on a page: one client after the other, by autograd and nothing else, in float64."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hush.rng import SecretSeed
+from hush.task import Task
+from hush.trainers import Sgd
+from hush.weights import flatten
+
+
+def batches(trainer: Sgd, held: Tensor, secret: SecretSeed, round: int, client: int) -> list[Tensor]:
+    """The rows of each step of a client that holds these."""
+    size = len(held) if trainer.batch is None else min(trainer.batch, len(held))
+    if size == len(held):
+        return [held] * (trainer.steps or trainer.epochs)
+    order = trainer._order(client, len(held), secret, round)
+    if trainer.steps is not None:
+        return [held[step] for step in order]
+    return [held[epoch[first : first + size]] for epoch in order for first in range(0, len(held), size)]
+
+
+def plain(task: Task, trainer: Sgd, live: Tensor | None, clients: np.ndarray, secret: SecretSeed, round: int) -> Tensor:
+    """The updates of the live coordinates, one row per client."""
+    rows = []
+    start = flatten(task.model).double()
+    for client in clients.tolist():
+        w = start.clone()
+        for batch in batches(trainer, task.split.rows_of(client), secret, round, client):
+            w.requires_grad_()
+            views = task.layout.views(w)
+            still = {name: p.double() for name, p in task.model.named_parameters() if not p.requires_grad}
+            output = torch.func.functional_call(task.model, {**still, **views}, (task.train.inputs[batch].double(),))
+            (slope,) = torch.autograd.grad(task.loss(output, task.train.targets[batch]), w)
+            mask = torch.ones_like(w) if live is None or trainer.free else torch.zeros_like(w).index_fill(0, live, 1)
+            w = (w - trainer.rate * mask * slope).detach()
+        rows.append((w - start) if live is None else (w - start)[live])
+    return torch.stack(rows)
