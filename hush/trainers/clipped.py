@@ -18,6 +18,7 @@ from torch.func import functional_call, grad, vmap
 
 from hush.data.samples import Samples
 from hush.data.sparse import Sparse
+from hush.stages.clip import SLACK
 from hush.task import Loss
 from hush.trainers import closed
 from hush.trainers.once import Look, look
@@ -125,7 +126,7 @@ class Records:
             for g in single.values():
                 squares += closed.squares(g)
             scale = torch.ones(len(index), dtype=torch.float64) if scales is None else scales[piece].double()
-            factor = scale / (scale * squares.sqrt() / clip).clamp(min=1.0)
+            factor = scale / (scale * squares.sqrt() / (clip * SLACK)).clamp(min=1.0)
             keep = squares.isfinite()
             if not keep.all():
                 pairs = {place: (_take(a, keep), delta[keep]) for place, (a, delta) in pairs.items()}
