@@ -29,7 +29,7 @@ class SignStep:
 
     def move(self, weights: Tensor, live: Tensor | None, mean: Tensor) -> Tensor:
         """Every live coordinate moves by gamma."""
-        update = (self.gamma * mean.sign()).to(weights.dtype)
+        update = mean.to(weights.dtype).sign_().mul_(self.gamma)
         return weights + update if live is None else weights.index_add(0, live, update)
 
 

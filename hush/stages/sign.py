@@ -32,22 +32,26 @@ class Sign:
 
     def encode(self, x: Tensor, ctx: Context) -> Tensor:
         """+1 or -1."""
-        x = x.sign_()
+        x = _signs(x)
         for row, client in zip(x, ctx.clients.tolist(), strict=True):
             _settle(row, ctx.secret.generator("zero", ctx.plan.round, client))
         return x
 
     def decode(self, total: Total, ctx: Context) -> Total:
         """The majority."""
-        body = total.body.sign()
+        body = _signs(total.body.to(torch.float32, copy=True))  # sums of signs and noise: none is too small for it
         _settle(body, ctx.secret.generator("tie", ctx.plan.round))
         return replace(total, body=body)
 
 
+def _signs(x: Tensor) -> Tensor:
+    """In place: +1, -1, or 0 for zero and for what is not a number."""
+    return x.sign_().nan_to_num_(nan=0.0)
+
+
 def _settle(row: Tensor, rng: np.random.Generator) -> None:
-    """Random signs where there is none; not a number has none either."""
-    open_ = ~(row.abs() == 1)
-    count = int(open_.sum())
+    """Random signs in place of zeros."""
+    count = row.numel() - int(np.count_nonzero(row.numpy()))
     if count:
         bits = np.unpackbits(np.frombuffer(rng.bytes((count + 7) // 8), np.uint8), count=count)
-        row[open_] = torch.from_numpy(bits).to(row.dtype).mul_(2).sub_(1)
+        row[row == 0] = torch.from_numpy(bits).to(row.dtype).mul_(2).sub_(1)
