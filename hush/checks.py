@@ -47,13 +47,19 @@ def check(config: Config, entry: Entry) -> None:
         f"balance={train.balance!r} belongs to schemes that protect records: take 'weights', or fl-sign-dp": (
             not records and train.balance in ("downsample", "rates")
         ),
+        f"{entry.name} runs on the CPU: leave device out": records and config.run.device != "cpu",
         "batches belongs to schemes that protect records: leave it out": not records and train.batches is not None,
         f"{entry.name} sends no signs: leave gamma out": (
             scheme.gamma is not None and not isinstance(usual.step, SignStep)
         ),
         f"{entry.name} has all data in one place: leave partition, clients and sampling out": (
             usual.apart
-            and (data.partition not in (None, "pooled") or data.clients not in (None, 1) or cohort not in (None, 1))
+            and (
+                data.partition not in (None, "pooled")
+                or data.clients not in (None, 1)
+                or cohort not in (None, 1)
+                or config.sampling.kind not in (None, "fixed")
+            )
         ),
         f"partition='pooled' is for schemes with all data in one place, and {entry.name} has clients": (
             not usual.apart and data.partition == "pooled"

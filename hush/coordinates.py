@@ -256,8 +256,9 @@ class Ballot:
         for row, client in enumerate(clients):  # clients may have different numbers of rows
             rows = task.split.rows_of(int(client))
             chosen = secret.generator("ballot", int(client)).permutation(len(rows))[: self.batch]
-            rows = rows[torch.from_numpy(chosen)].unsqueeze(0)
-            scores = accumulate(task, weights, task.train.inputs[rows], task.train.targets[rows], self.rate, self.steps)
+            rows = rows[torch.from_numpy(chosen)]
+            inputs, targets = task.train.inputs[rows].unsqueeze(0), task.train.targets[rows].unsqueeze(0)
+            scores = accumulate(task, weights, inputs, targets, self.rate, self.steps)
             votes[row, largest(scores[:, : task.layout.parameters], self.count)[0]] = 1.0
         return votes
 

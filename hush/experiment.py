@@ -171,6 +171,8 @@ def _balanced(
     plain = _loss(name)
     two = data.classes == 2
     balance: Balance = config.train.balance or (entry.usual.get("balance", "none") if two else "none")
+    if balance == "none" and config.train.share is not None and two:
+        raise Mistake(f"share={config.train.share} is for a balance of weights, downsample or rates: leave it out")
     if balance == "none":
         return knobs, _Loss(name, plain, balance), ()
     if not two:
@@ -182,6 +184,11 @@ def _balanced(
         notes = (f"the share of the rarer class, {share:.4f}, is that of the training rows: give [train] share",)
     if not 0 < share < 1:
         raise Mistake(f"all rows of {data.name} have one label: balance={balance!r} needs both classes")
+    if entry.level == "record" and share > 0.5:
+        raise Mistake(
+            f"label 1 is the commoner class of {data.name} ({share:.0%} of the rows), and balance={balance!r} takes it"
+            " as the rarer one: swap the labels, or say balance='none'"
+        )
     if entry.level != "record":  # whose trainer weighs by itself, before it clips
         return knobs, _Loss(name, Weighted(plain, balanced(share)), balance), notes
     return replace(knobs, balance=balance, share=share), _Loss(name, plain, balance), notes
@@ -304,6 +311,8 @@ def _public(
         return None, ()
     size, seed = config.data.public_size, config.run.seed
     name = config.data.public or habit.public
+    if name is not None and name == config.data.name and data.public is None:
+        raise Mistake(f"public={name!r} is the clients' own data: name another set, or give rows that no client holds")
     if name is not None:
         batch, note = public_batch(name, size, seed, data.train.inputs.shape[1:])
     elif data.public is not None:

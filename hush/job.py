@@ -209,6 +209,7 @@ def _row(report: Report, experiment: Experiment, best: dict[str, Any]) -> Row:
         "round": report.round,
         "cohort": report.cohort,
         "aborted": report.aborted,
+        "level": experiment.scheme.level,
         **{name: getattr(score, name, None) for name in ("accuracy", "balanced", "auroc", "loss")},
         **best,
         "clip": report.clip,

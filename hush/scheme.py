@@ -67,6 +67,8 @@ class Scheme:
             raise Mistake("Weigh() under Dpsgd tells each client's number of records: leave it out")
         if not self.private and self.coordinates.election(task.layout) is not None:
             raise Mistake("a noisy vote does not protect updates without noise: add Clip and Noise, or take TopK")
+        if isinstance(self.trainer, Dpsgd):
+            self.trainer.check(task)
         whole = isinstance(self.coordinates, All) and self.specs(1)[-1].bits == 32
         if task.layout.buffers and (self.private or not whole):
             reason = (

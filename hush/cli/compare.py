@@ -20,7 +20,7 @@ def compare(runs: Runs, out: Out = Path("compare.png"), json: Json = False) -> N
     # matplotlib takes half a second to load, and no other command needs it.
     from hush.report import figure
 
-    several = [read.read(path) for path in runs]
+    several = [read.read(path) for folder in runs for path in read.repetitions(folder)]
     rows = [line(run) for run in several]
     drawn = figure.compare(several, out)
     if json:

@@ -41,6 +41,12 @@ Downsampling = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
+_OWN = (
+    "the rate is taken as the record's own chance in every step; a client that is drawn, and shows in the model, does"
+    " not multiply with it: give --batch-rate as well"
+)
+
+
 @dataclass(frozen=True)
 class _Question:
     """What both commands are asked about."""
@@ -121,6 +127,8 @@ def epsilon(
         print(json.dumps(answer))
         return
     print(f"epsilon {_shown(value)} {asked.words()}")
+    if asked.level == "record" and asked.batch is None:
+        print(_OWN)
     if "epsilon_worst_known" in answer:
         print(f"a proven bound; the worst case known has {_shown(answer['epsilon_worst_known'])}")
     if asked.reach > 1:
@@ -153,6 +161,8 @@ def noise(
         print(json.dumps({"noise": sigma, "epsilon": value, **asked.common()}))
         return
     print(f"noise {sigma:.3f} gives epsilon {_shown(value)} {asked.words()}")
+    if asked.level == "record" and asked.batch is None:
+        print(_OWN)
 
 
 @app.command()

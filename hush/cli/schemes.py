@@ -49,7 +49,8 @@ def _describe(found: Any) -> dict[str, Any]:
     from hush.stages import Clip
     from hush.weights import Layout
 
-    scheme = found.scheme(Knobs(clip=Clip(1.0), noise=1.0))  # any: only the sizes matter here
+    usual = {key: value for key, value in found.usual.items() if key != "balance"}  # which needs two classes
+    scheme = found.scheme(Knobs(**{"clip": Clip(1.0), **usual, "noise": 1.0}))  # any noise: it has no default
     sent = scheme.coordinates.count(Layout.of(cnn(torch.Size((1, 28, 28)), 10)))
     spec, down = scheme.specs(sent)[-1], sent if scheme.coordinates.fixed else WEIGHTS
     return {

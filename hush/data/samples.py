@@ -27,6 +27,8 @@ class Samples:
             raise Mistake("inputs and targets must have a first axis of rows: add one with x[None]")
         if len(self.inputs) == 0:
             raise Mistake("there are no rows: give at least one")
+        if isinstance(self.inputs, Sparse):
+            self.inputs.check()
         if len(self.inputs) != len(self.targets):
             raise Mistake(
                 f"inputs have {len(self.inputs)} rows and targets {len(self.targets)}, which must be equal: "

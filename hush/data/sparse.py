@@ -32,6 +32,18 @@ class Sparse:
         if len(self.columns) and not 0 <= int(self.columns.min()) <= int(self.columns.max()) < self.width:
             raise Mistake(f"sparse rows name a column outside 0 to {self.width - 1}: give the right width")
 
+    def check(self) -> None:
+        """Refuse rows whose columns do not rise: one that comes twice would count otherwise in a norm than in a sum."""
+        rises = self.columns[1:] > self.columns[:-1]
+        ends = self.starts[1:-1]
+        rises[ends[(ends > 0) & (ends < len(self.columns))] - 1] = True  # from one row to the next
+        if not bool(rises.all()):
+            place = int((~rises).nonzero()[0]) + 1
+            row = int(torch.searchsorted(self.starts, place, right=True)) - 1
+            raise Mistake(
+                f"row {row} of the sparse inputs has columns that do not rise: sort them, and add up equal ones"
+            )
+
     @classmethod
     def of(cls, dense: Tensor) -> Sparse:
         """The numbers of a dense matrix that are not zero."""

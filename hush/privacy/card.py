@@ -180,7 +180,8 @@ def _standing_records(facts: Facts) -> list[str]:
         " aggregation is needed, only that the record's own client is honest",
         "model: a round counts with the chance of the client to be drawn. That does not multiply with the record's"
         " own chance: the other records of the client may show in a model that it took part",
-        "server, upload: the client's own rounds count, and its own number of records",
+        "server, upload: the client's own rounds count, and its own number of records. They are for the draws that"
+        " happened and model is for those that might have: either may be the larger",
         "what was fitted on the data (scalers, vocabularies) is named below, and nothing else was",
     ]
     if facts.reach > 1:

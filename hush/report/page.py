@@ -98,14 +98,14 @@ def _privacy(run: Run) -> str:
     stated = [view for view in runs.views(last) if runs.epsilon(last, view) is not None]
     if stated:
         statement = (
-            f"After round {last['round']:,}, each adversary with an epsilon below has learnt about any one "
-            "client no more than (ε,&nbsp;δ)-differential privacy allows, with "
+            f"After round {last['round']:,}, each adversary with an epsilon below has learnt about "
+            f"{words.PROTECTED[run.level]} no more than (ε,&nbsp;δ)-differential privacy allows, with "
             f"δ = {words.delta(run.delta)}. The smaller epsilon is, the less it can have learnt."
         )
     else:
         statement = "This scheme has no differential privacy guarantee against any adversary: epsilon is none."
     rows = "".join(
-        f'<tr id="{view}"><th scope="row"><strong>{view}</strong></th><td>{words.SEES[view]}</td>'
+        f'<tr id="{view}"><th scope="row"><strong>{view}</strong></th><td>{words.sees(view, run.level)}</td>'
         f'<td class="number">{words.epsilon(runs.epsilon(last, view))}</td>'
         f'<td class="number">{_median(last, view)}</td></tr>'
         for view in runs.views(last)

@@ -47,6 +47,11 @@ class Run:
         return self.rounds[-1]
 
     @property
+    def level(self) -> str:
+        """Whom the noise protects: a client, or one record of a client."""
+        return str(self.last.get("level") or "client")
+
+    @property
     def delta(self) -> float | None:
         """The delta beside every epsilon of this run, where the configuration names one."""
         tables = (table for table in self.config.values() if isinstance(table, dict))
@@ -59,7 +64,15 @@ def read(path: Path) -> Run:
     path = Path(path)
     if not path.is_dir():
         raise Mistake(f"run {str(path)!r} is not a directory: give the directory that `hush run` wrote")
-    return Run(path, path.resolve().name, _config(path / "config.toml"), _rounds(path / "rounds.jsonl"))
+    whole = path.resolve()
+    name = f"{whole.parent.name}/{whole.name}" if whole.name.startswith("seed-") else whole.name
+    return Run(path, name, _config(path / "config.toml"), _rounds(path / "rounds.jsonl"))
+
+
+def repetitions(path: Path) -> list[Path]:
+    """The runs of a folder that `hush run --repeat` wrote, or the run itself."""
+    found = sorted(path.glob("seed-*/config.toml")) if not (path / "config.toml").exists() else []
+    return [one.parent for one in found] or [path]
 
 
 def measure(run: Run) -> str:

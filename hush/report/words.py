@@ -2,11 +2,24 @@
 
 from hush.report.runs import finite
 
-SEES = {
-    "model": "sees every released model, not who took part",
-    "server": "knows who took part and sees the sum",
-    "upload": "sees single uploads",
+_SEES = {
+    "client": {
+        "model": "sees every released model, not who took part",
+        "server": "knows who took part and sees the sum",
+        "upload": "sees single uploads",
+    },
+    "record": {
+        "model": "sees every released model, which may show what clients took part",
+        "server": "knows what clients took part and sees what they send",
+        "upload": "sees single uploads, each with all of its client's noise",
+    },
 }
+PROTECTED = {"client": "any one client", "record": "any one record of a client"}
+
+
+def sees(view: str, level: str) -> str:
+    """What an adversary sees, where clients or records are protected."""
+    return _SEES[level][view]
 
 
 def measure(name: str) -> str:

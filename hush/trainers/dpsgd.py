@@ -120,6 +120,12 @@ class Dpsgd:
             batches=self.sampling,
         )
 
+    def check(self, task: Task) -> None:
+        """Refuse, before anything is charged, a model of which no record's part can be bounded, and wrong labels."""
+        known(task)
+        if self.balance != "none":
+            _labels(task.train.targets)
+
     def fit(
         self,
         task: Task,
@@ -177,7 +183,7 @@ class Dpsgd:
     def _batches(self, task: Task, client: int, secret: SecretSeed, round: int) -> list[Tensor]:
         """The rows of each iteration's batch."""
         rows, rng = task.split.rows_of(client), secret.generator("records", round, client)
-        labels = _labels(task.train.targets[rows], client) if self.balance != "none" else None
+        labels = _labels(task.train.targets[rows]) if self.balance != "none" else None
         return [rows[torch.from_numpy(self._draw(len(rows), labels, rng))] for _ in range(self.steps)]
 
     def _draw(
@@ -204,9 +210,7 @@ def _at(weights: Tensor, live: Tensor | None, moved: Tensor) -> Tensor:
     return weights + moved if live is None else weights.index_add(0, live, moved)
 
 
-def _labels(targets: Tensor, client: int) -> npt.NDArray[np.int64]:
+def _labels(targets: Tensor) -> npt.NDArray[np.int64]:
     if targets.is_floating_point() or targets.dim() != 1 or not bool(((targets == 0) | (targets == 1)).all()):
-        raise Mistake(
-            f"the targets of client {client} are not the classes 0 and 1, which balancing needs: set balance='none'"
-        )
+        raise Mistake("the targets are not the classes 0 and 1, which balancing needs: set balance='none'")
     return targets.numpy()

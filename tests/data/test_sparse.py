@@ -5,6 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hush.data.samples import Samples
 from hush.data.sparse import Sparse
 from hush.errors import Mistake
 
@@ -32,3 +33,13 @@ def test_what_is_no_matrix_is_refused() -> None:
         Sparse(good.starts, good.columns[:2], good.values[:2], 3)
     with pytest.raises(Mistake, match="int32 columns"):
         Sparse(good.starts, good.columns.long(), good.values, 3)
+
+
+@pytest.mark.parametrize("columns", [[1, 1], [2, 1]])
+def test_columns_that_do_not_rise_are_no_samples(columns: list[int]) -> None:
+    """A column that comes twice would count otherwise in the norm that is clipped than in the sum."""
+    starts, values = torch.tensor([0, 1, 3, 3, 4]), torch.ones(4)
+    rows = Sparse(starts, torch.tensor([2, *columns, 0], dtype=torch.int32), values, 3)
+    with pytest.raises(Mistake, match="row 1 of the sparse inputs"):
+        Samples(rows, torch.zeros(4, dtype=torch.int64))
+    Samples(Sparse(starts, torch.tensor([2, 0, 1, 0], dtype=torch.int32), values, 3), torch.zeros(4, dtype=torch.int64))
