@@ -352,7 +352,7 @@ def test_refused(wrong: dict, sentence: str) -> None:
 @pytest.mark.parametrize("targets", [torch.arange(60) % 3, torch.arange(60) % 2 / 1.0, -(torch.arange(60) % 2)])
 def test_two_classes_are_needed_to_balance(targets: Tensor, balance: str) -> None:
     task = table(targets=targets)
-    with pytest.raises(Mistake, match="the targets of client 3 are not the classes 0 and 1"):
+    with pytest.raises(Mistake, match="the targets are not the classes 0 and 1"):
         fit(replace(BASE, balance=balance, share=0.25), task, np.array([3]))
 
 
