@@ -134,8 +134,9 @@ def _places(counts: Array) -> Array:
 def split(records: Records, fraction: float = 0.2, seed: int = 0) -> tuple[Tensor, Tensor]:
     """Training and test rows: of each client a random `fraction` is for the test, at least one row for training.
 
-    The draw of a client is named by the client, so that a hospital alone makes the same split. A patient's rows stay
-    on one side, where patients are known; the test part is then no larger than asked for.
+    The draw of a client is named by the client, so that a hospital alone makes the same split. Within a client a
+    patient's rows stay on one side, where patients are known; the test part is then no larger than asked for. A patient
+    of two clients may be on both sides, as neither knows the other's draw.
     """
     if not 0 < fraction < 1:
         raise Mistake(f"fraction={fraction} must be between 0 and 1: 0.2 holds out a fifth of each client")

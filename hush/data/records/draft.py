@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from hush.data.records.look import Column, Look, look
+from hush.data.records.look import UNUSED, Column, Look, look
 from hush.errors import Mistake
 
 _CLIENT = r"hospital|clinic|house|site|cent(er|re)|facility|provider|institution|client|ward|krankenhaus|hopital"
@@ -16,6 +16,7 @@ _LABEL = r"^died$|death|dead|mortal|decease|expire|^label|target|outcome|readmi|
 _PATIENT = r"patient|subject|person|mrn"
 _ID = r"id$|^id|_no$|_nr$|number|key|admission|encounter|visit|stay|case"
 _CODE = r"diag|icd|code|drug|medicine|atc|proc|^dx|ndc|loinc"
+_SURELY = r"^icd|_icd|^codes?$|_codes?$|^diag_?\d+$|^dx_?\d*$"  # a code, even if few numbers stand in the column
 _CAME = r"^came|admi|arriv|entry|start|begin|from"
 _LEFT = r"^left|disch|leave|exit|end|out|until"
 _DAY = r"^day|_day"
@@ -108,9 +109,13 @@ def _features(columns: list[Column], has_codes: bool) -> list[str]:
     dates = [column for column in columns if column.kind == "date"]
     came = _pick(dates, _CAME, lambda c: not c.missing)
     left = _pick(_without(dates, {came.name} if came else set()), _LEFT, lambda c: not c.missing)
-    numbers = [c for c in columns if "number" in c.kind and not (re.search(_CODE, c.name, re.I) and c.distinct > FEW)]
-    codes = [c for c in columns if c.kind in ("text", "number", "whole number") and c not in numbers]
-    codes = [c for c in codes if c.distinct > SHORT and re.search(_CODE, c.name, re.I)]
+    if came is None or left is None:  # one date alone tells no stay
+        came = left = None
+    coded = [c for c in columns if re.search(_CODE, c.name, re.I)]
+    codes = [c for c in coded if c.kind == "text" and c.distinct > SHORT]
+    codes += [c for c in coded if "number" in c.kind and (c.distinct > FEW or re.search(_SURELY, c.name, re.I))]
+    codes = [c for c in columns if c in codes]
+    numbers = [c for c in columns if "number" in c.kind and c not in codes]
     levels = [c for c in columns if c.kind == "text" and c not in codes and c.distinct <= FEW]
     lines = ["", "[features]"]
     if codes:
@@ -134,13 +139,19 @@ def _features(columns: list[Column], has_codes: bool) -> list[str]:
         lines += [f"admitted = {_text(came.name)}", f"discharged = {_text(left.name)}", "# min_days = 3"]
     lines += ["# min_age = 18", "# min_rows_per_client = 1000", *(["# rare_codes = 100"] if codes or has_codes else [])]
     named = {c.name for c in [*numbers, *codes, *levels, *(c for c in (came, left) if c)]}
-    others = [f"{c.name} ({c.kind}, {c.distinct} values)" for c in columns if c.name not in named]
+    rest = [c for c in columns if c.name not in named]
+    others = [
+        f"{c.name} ({c.kind.removesuffix(UNUSED)}{'' if c.kind.endswith(UNUSED) else f', {c.distinct} values'})"
+        for c in rest
+    ]
     return [*lines, *([f"# Not used: {', '.join(others)}"] if others else [])]
 
 
 def _source(table: Look, folder: Path) -> list[str]:
     lines = [f"path = {_text(os.path.relpath(table.path, folder))}"]
-    return [*lines, *([f"separator = {_text(table.separator)}"] if table.separator != "," else [])]
+    lines += [f"separator = {_text(table.separator)}"] if table.separator != "," else []
+    lines += [f"decimal = {_text(table.decimal)}"] if table.decimal != "." else []
+    return [*lines, *([f"missing = [{', '.join(map(_text, table.missing))}]"] if table.missing else [])]
 
 
 def _id(table: Look) -> Column | None:
@@ -158,8 +169,9 @@ def _link(main: Look, codes: Look) -> str | None:
 
 
 def _pick(columns: Iterable[Column], pattern: str, fits: Callable[[Column], bool]) -> Column | None:
-    """The first column whose name has the pattern and which fits."""
-    return next((c for c in columns if re.search(pattern, c.name, re.I) and fits(c)), None)
+    """The first column of values whose name has the pattern and which fits."""
+    named = (c for c in columns if re.search(pattern, c.name, re.I) and not c.kind.endswith(UNUSED))
+    return next((c for c in named if fits(c)), None)
 
 
 def _without(columns: Iterable[Column], used: set[str]) -> list[Column]:

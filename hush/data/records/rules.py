@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 import polars as pl
@@ -51,8 +52,21 @@ class Sieve:
 
     def parsed(self, column: str, value: pl.Expr, what: str) -> None:
         """Refuse a value that is there and is not what it must be."""
-        odd = value.is_null() & self.table.text(column).is_not_null()
-        self.refuse(column, odd, f"is no {what}: mend it, or add it to missing = [...] if it means 'not known'")
+        found = self.frame.filter(value.is_null() & self.table.text(column).is_not_null())
+        if len(found):
+            remedy = "mend it, or add it to missing = [...] if it means 'not known'"
+            if "number" in what:
+                remedy = _sign(str(found[column][0]), self.table.decimal) or remedy
+            raise Mistake(refusal(self.table, found, column, f"is no {what}: {remedy}"))
+
+
+def _sign(value: str, decimal: str) -> str | None:
+    """What to do about a number with the other decimal sign, or with a sign between its thousands."""
+    if re.fullmatch(r"\s*[+-]?\d*(\.\d{3})*,\d+\s*", value) and decimal == ".":
+        return "say decimal = ',' if the comma is the decimal sign"
+    if re.fullmatch(r"\s*[+-]?[\d.]+(,\d*)?\s*", value) and decimal == ",":
+        return "write it without a point between thousands, as decimal = ',' makes the comma the decimal sign"
+    return None
 
 
 def refusal(table: Table, found: pl.DataFrame, column: str, reason: str) -> str:

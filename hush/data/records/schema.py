@@ -22,10 +22,14 @@ class _Table(BaseModel):
 
 
 class Source(_Table):
-    """A file, a folder of files or a pattern such as codes/*.parquet; `missing` lists what stands for "not known"."""
+    """A file, a folder of files or a pattern such as codes/*.parquet.
+
+    `missing` lists what stands for "not known"; `decimal` is the decimal sign of numbers that are written as text.
+    """
 
     path: str
     separator: Annotated[str, Field(min_length=1, max_length=1)] = ","
+    decimal: Literal[".", ","] = "."
     missing: Values = ()
 
 

@@ -6,11 +6,12 @@ import csv
 import difflib
 import glob
 import hashlib
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TextIO
 
 import polars as pl
 
@@ -33,14 +34,20 @@ class Table:
     lazy: pl.LazyFrame
     kinds: Mapping[str, pl.DataType]
     missing: tuple[str, ...] = ()
+    decimal: Literal[".", ","] = "."
 
     def check(self, column: str, key: str) -> str:
-        """The column, which must be there; `key` is what the schema calls it."""
+        """The column, which must be there and hold one value a row; `key` is what the schema calls it."""
         if column not in self.kinds:
             near = difflib.get_close_matches(column, self.kinds, n=1, cutoff=0.4)
             hint = f" (the nearest is {near[0]!r})" if near else ""
             raise Mistake(
                 f"{key} = {column!r} is not a column of {self.name}{hint}: name one of {', '.join(self.kinds)}"
+            )
+        if not readable(self.kinds[column]):
+            raise Mistake(
+                f"{key} = {column!r} of {self.name} is of the type {self.kinds[column]}: "
+                "export it as text, numbers or dates, one value a row"
             )
         return column
 
@@ -59,17 +66,24 @@ class Table:
         return pl.when(~text.is_in(["", *self.missing])).then(text)
 
     def number(self, column: str) -> pl.Expr:
-        """The value as a float; null where it is missing or no number."""
+        """The value as a float; null where it is missing or no number.
+
+        Where the decimal sign is a comma, a point is in no number: 1.200 may be meant as 1200.
+        """
         kind = self.kinds[column]
         if kind.is_numeric() or kind == pl.Boolean:
             number = pl.col(column).cast(pl.Float64)
         else:
-            number = self.text(column).str.strip_chars().cast(pl.Float64, strict=False)
+            text = self.text(column).str.strip_chars()
+            if self.decimal == ",":
+                plain = ~text.str.contains(".", literal=True)
+                text = pl.when(plain).then(text.str.replace(",", ".", literal=True))
+            number = text.cast(pl.Float64, strict=False)
         return pl.when(number.is_finite() & self.text(column).is_not_null()).then(number)
 
     def date(self, column: str, format: str | None) -> pl.Expr:
         """The day, from a date, a date with a time, or text in the given format (ISO by default)."""
-        if self.kinds[column].is_temporal():
+        if self.kinds[column] in (pl.Date, pl.Datetime):
             return pl.col(column).cast(pl.Date)
         text = self.text(column).str.strip_chars()
         if format is None:  # an ISO date; the time after it does not matter
@@ -79,6 +93,11 @@ class Table:
     def rows(self) -> pl.LazyFrame:
         """The table with its rows numbered."""
         return self.lazy.with_row_index(ROW, 1)
+
+
+def readable(kind: pl.DataType) -> bool:
+    """Whether a value of this type can be written as text; lists, durations and bytes cannot."""
+    return not (kind.is_nested() or kind in (pl.Duration, pl.Binary, pl.Object))
 
 
 def written(value: Value) -> str:
@@ -112,35 +131,55 @@ def open_table(source: Source) -> Table:
         raise Mistake(f"{source.path} is neither CSV nor Parquet: name a file that ends in .csv or .parquet")
     with told(source.path):
         if kinds == {".csv"}:
-            _even(found, source.separator)
+            blank = _even(found, source.separator)
             lazy = pl.scan_csv(found, separator=source.separator, infer_schema=False)
+            if blank:  # polars takes an empty line for a row in which all is missing
+                lazy = lazy.with_row_index(ROW).filter(~pl.col(ROW).is_in(blank)).drop(ROW)
         else:
             lazy = pl.scan_parquet(found)
-        return Table(Path(source.path).name, lazy, dict(lazy.collect_schema()), tuple(map(written, source.missing)))
+        missing = tuple(map(written, source.missing))
+        return Table(Path(source.path).name, lazy, dict(lazy.collect_schema()), missing, source.decimal)
 
 
-def _even(paths: list[Path], separator: str) -> None:
-    """Refuse CSV whose rows have more or fewer fields than the header: polars would shift or fill them in silence."""
+def _even(paths: list[Path], separator: str) -> list[int]:
+    """Refuse CSV whose rows have more or fewer fields than the header: polars would shift or fill them in silence.
+
+    Returns which rows of all files together, from 0, are empty lines.
+    """
     header: list[str] | None = None
+    blank: list[int] = []
+    before = 0
     for path in paths:
-        with path.open(encoding="utf-8-sig", newline="") as file:
+        with _lines(path) as file:
             rows = csv.reader(file, delimiter=separator)
-            names = next(rows, [])
+            names = next(filter(None, rows), [])
             if header is not None and names != header:
                 raise Mistake(f"{path.name} has other columns than {paths[0].name}: give files with the same header")
             header = names
             if len(set(names)) < len(names):
                 twice = next(name for number, name in enumerate(names) if name in names[:number])
                 raise Mistake(f"{path.name} has two columns {twice!r}: rename one")
-            lengths = set(map(len, rows)) - {0, len(names)}  # an empty line has no fields
-        if lengths:
-            with path.open(encoding="utf-8-sig", newline="") as file:
-                rows = csv.reader(file, delimiter=separator)
-                number, row = next((n, row) for n, row in enumerate(rows) if len(row) in lengths)
+            lengths = Counter(map(len, rows))  # an empty line has no fields
+        if set(lengths) - {0, len(names)}:
+            with _lines(path) as file:
+                full = filter(None, csv.reader(file, delimiter=separator))
+                number, row = next((n, row) for n, row in enumerate(full) if len(row) != len(names))
             raise Mistake(
                 f"row {number} of {path.name} has {len(row)} fields and the header {len(names)}: "
                 "quote what holds the separator, or say which it is with separator = ';'"
             )
+        if lengths[0]:
+            with _lines(path) as file:
+                rows = csv.reader(file, delimiter=separator)
+                next(filter(None, rows))
+                blank += [number for number, row in enumerate(rows, before) if not row]
+        before += lengths.total()
+    return blank
+
+
+def _lines(path: Path) -> TextIO:
+    """The text of a CSV; a line ends where it does for polars, at a line feed."""
+    return path.open(encoding="utf-8-sig", newline="\n")
 
 
 @contextmanager

@@ -216,6 +216,16 @@ def test_a_patient_is_on_one_side() -> None:
     assert 30 <= len(test) <= 40
 
 
+def test_a_patient_is_on_one_side_within_each_client() -> None:
+    draw = np.random.default_rng(1)
+    patients, clients = draw.integers(0, 60, 400), draw.choice(["a", "b"], 400)
+    train, test = split(made(clients.tolist(), patients.tolist()))
+    held, learnt = ({*zip(clients[r], patients[r], strict=True)} for r in (test.numpy(), train.numpy()))
+    assert not held & learnt
+    # A hospital does not know the other's draw: so it is said in the docs, and so it is.
+    assert {patient for _, patient in held} & {patient for _, patient in learnt}
+
+
 def test_a_fraction_that_cannot_be() -> None:
     with pytest.raises(Mistake, match="fraction=1"):
         split(made(["a"] * 9), fraction=1)

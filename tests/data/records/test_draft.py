@@ -113,3 +113,78 @@ def test_the_draft_of_the_example_is_refused_until_its_rows_are_decided_on(tmp_p
         build(read_schema(path))
     path.write_text(path.read_text().replace('# duplicates = "first"', 'wrong_dates = "drop"\nduplicates = "first"'))
     assert len(build(read_schema(path)).targets) == 399
+
+
+def test_empty_lines_and_a_decimal_comma_are_seen(tmp_path: Path) -> None:
+    rows = "".join(f"c{n};h{n % 2};{n}0,5;{n % 2};{n}.{n}\n\n" for n in range(1, 7))
+    (tmp_path / "a.csv").write_text(f"\ncase;hospital;crea;died;icd\n{rows}")
+    found = look(tmp_path / "a.csv")
+    assert (found.rows, found.decimal, found.missing) == (6, ",", ())
+    crea = found.columns[2]
+    assert (crea.kind, crea.missing, crea.lowest, crea.highest) == ("number", 0, 10.5, 60.5)
+    assert tomllib.loads(draft([tmp_path / "a.csv"], tmp_path))["table"]["decimal"] == ","
+    assert build(read_schema(written(tmp_path, tmp_path / "a.csv"))).groups[0] == ("crea", 1)
+    (tmp_path / "b.csv").write_text('x,y\n"1,200",0\n"3,400",1\n')  # thousands, as far as one can tell
+    assert look(tmp_path / "b.csv").decimal == "."
+
+
+def test_marks_for_missing_values_are_seen_and_written(tmp_path: Path) -> None:
+    rows = "".join(f"c{n},h{n % 2},{'NaN' if n == 3 else n / 4},{'?' if n < 3 else 'F'},{n % 2}\n" for n in range(9))
+    (tmp_path / "a.csv").write_text(f"case,hospital,crea,sex,died\n{rows}")
+    found = look(tmp_path / "a.csv")
+    assert found.missing == ("?", "NaN")
+    assert [(c.kind, c.missing) for c in found.columns[2:4]] == [("number", 1), ("text", 3)]
+    tables = tomllib.loads(draft([tmp_path / "a.csv"], tmp_path))
+    assert tables["table"]["missing"] == ["?", "NaN"]
+    assert tables["features"]["numeric"] == {"crea": {"missing": "median"}}
+    records = build(read_schema(written(tmp_path, tmp_path / "a.csv")))
+    assert records.groups == (("crea", 1), ("sex", 2))
+    assert {rule.name: rule.changed for rule in records.counts if rule.changed} == {"no crea": 1, "sex unknown": 3}
+
+
+WIDE = {"case": range(8), "hospital": [1, 2] * 4, "died": [0, 0, 0, 1] * 2}
+
+
+@pytest.mark.parametrize("name", ["admitted", "discharged", "seen"])
+def test_a_date_alone_is_named_as_not_used(tmp_path: Path, name: str) -> None:
+    days = [f"2024-01-0{n + 1}" for n in range(8)]
+    pl.DataFrame(WIDE | {name: days, "age": range(8)}).write_csv(tmp_path / "a.csv")
+    text = draft([tmp_path / "a.csv"], tmp_path)
+    assert f"# Not used: {name} (date, 8 values)\n" in text
+    assert "keep" in tomllib.loads(text)
+    assert tomllib.loads(text)["keep"] == {}
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_few_numbers_may_be_codes_by_their_name(tmp_path: Path, kind: str) -> None:
+    floats = {name: [250.83, 486.0, None, 250.83] * 2 for name in ("code", "icd9", "diag_1", "procalcitonin")}
+    whole = {name: [250.0, 486.0, None, 250.0] * 2 for name in ("dx2", "diagnoses")}
+    frame = pl.DataFrame(WIDE | floats | whole)
+    frame.write_csv(tmp_path / "a.csv") if kind == "csv" else frame.write_parquet(tmp_path / "a.parquet")
+    path = written(tmp_path, tmp_path / f"a.{kind}")
+    features = tomllib.loads(path.read_text())["features"]
+    assert features["codes"] == ["code", "icd9", "diag_1", "dx2"]
+    assert list(features["numeric"]) == ["procalcitonin", "diagnoses"]
+    assert {"250.83", "486" if kind == "parquet" else "486.0"} <= set(build(read_schema(path)).names)
+
+
+def test_columns_that_hold_no_single_value_are_named_as_not_used(tmp_path: Path) -> None:
+    odd = {
+        "client_codes": [["a"], None, [], ["b"]] * 2,  # named like a client, and like codes
+        "pair": [{"a": 1}] * 8,
+        "scan": [b"\xff\x00"] * 8,
+        "took": [datetime.timedelta(days=n) for n in range(8)],
+        "at": [datetime.time(n) for n in range(8)],
+    }
+    pl.DataFrame(odd | WIDE | {"age": range(8)}).write_parquet(tmp_path / "a.parquet")
+    found = {c.name: (c.kind, c.missing) for c in look(tmp_path / "a.parquet").columns}
+    assert found["client_codes"] == ("list, not used", 2)
+    assert found["pair"] == ("list, not used", 0)
+    assert found["scan"] == found["took"] == ("bytes or times, not used", 0)
+    path = written(tmp_path, tmp_path / "a.parquet")
+    assert "# Not used: client_codes (list), pair (list), scan (bytes or times), took (bytes or times)" in (
+        path.read_text()
+    )
+    schema = read_schema(path)
+    assert schema.main.client == "hospital"
+    assert build(schema).groups[0] == ("age", 1)

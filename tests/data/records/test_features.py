@@ -115,3 +115,36 @@ def test_labels(export: Export) -> None:
     assert export(schema=SCHEMA.replace('["dead"]', '["dead", "alive"]')).targets.tolist() == [1] * 5
     by_number = MAIN.replace('label = "how"\npositive = ["dead"]', 'label = "score"\npositive = [5, 30]')
     assert export(schema=SCHEMA.replace(MAIN, by_number)).targets.tolist() == [1, 0, 0, 1, 0]
+
+
+GERMAN = ADMISSIONS.replace(",", ";").replace(";40;", ";40,5;").replace(";50;", ";50,25;")
+
+
+def test_numbers_with_a_decimal_comma(export: Export) -> None:
+    text = SCHEMA.replace(MAIN, MAIN + 'separator = ";"\n')
+    hint = r"row 1 of admissions.csv: years = '40,5', is no finite number: say decimal = ',' if .* \(1 more rows"
+    with pytest.raises(Mistake, match=hint):
+        export(admissions=GERMAN, schema=text)
+    with pytest.raises(Mistake, match=r"years = '40,5', is no number: say decimal = ','"):
+        export("min_age = 18\nage = 'years'", admissions=GERMAN, schema=text)
+    comma = text.replace(MAIN, MAIN + "decimal = ','\n")
+    records = export(admissions=GERMAN, schema=comma)
+    assert column(records, "years") == pytest.approx([0.405, 0.5025, 0.6, 0.7, 0.8])
+    for value in ("1.200,5", "1.200"):
+        with pytest.raises(Mistake, match=rf"row 3 .*years = '{value}', is no finite number: write it without a point"):
+            export(admissions=GERMAN.replace(";60;", f";{value};"), schema=comma)
+    with pytest.raises(Mistake, match=r"decimal = ';' is wrong"):
+        export(admissions=GERMAN, schema=comma.replace("decimal = ','", "decimal = ';'"))
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_empty_lines_do_not_shift_the_rows(export: Export, end: str) -> None:
+    lines = ADMISSIONS.splitlines()
+    spaced = end.join([*lines[:3], "", *lines[3:], "", ""])
+    records = export(admissions=spaced)
+    assert column(records, "years") == pytest.approx([0.4, 0.5, 0.6, 0.7, 0.8])
+    assert records.counts == export().counts
+    with pytest.raises(Mistake, match=r"row 4 of admissions.csv: years = 'old'"):
+        export(admissions=spaced.replace(",70,", ",old,"))
+    with pytest.raises(Mistake, match=r"row 3 of admissions.csv: house is missing"):
+        export(admissions=spaced.replace("c3,South", "c3,"))

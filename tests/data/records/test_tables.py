@@ -1,10 +1,11 @@
 from pathlib import Path
+from typing import Literal
 
 import polars as pl
 import pytest
 
 from hush.data.records.schema import Source
-from hush.data.records.tables import open_table, written
+from hush.data.records.tables import ROW, open_table, written
 from hush.errors import Mistake
 
 
@@ -69,3 +70,62 @@ def test_parquet_values_as_text(tmp_path: Path) -> None:
     assert values(path, "i") == values(path, "e") == ["1", "2", "3", None]
     assert values(path, "i", missing=("2",)) == ["1", None, "3", None]
     assert [written(value) for value in (True, 250.0, 250.83, 1, "x")] == ["true", "250", "250.83", "1", "x"]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_empty_lines_are_no_rows(tmp_path: Path, end: str, engine: Literal["in-memory", "streaming"]) -> None:
+    first = ["", "x,y", "", "1,a", "", "", ",", '2,"p', "", 'q"', "", ""]  # the quoted one is within a value
+    second = ["x,y", "3,c", "", "4,d", "", "5,"]
+    (tmp_path / "a.csv").write_bytes(end.join(first).encode())
+    (tmp_path / "b.csv").write_bytes(end.join(second).encode())
+    table = open_table(Source(path=str(tmp_path / "*.csv")))
+    found = table.rows().select(ROW, "x", "y").collect(engine=engine)
+    assert found.rows() == [
+        (1, "1", "a"),
+        (2, None, None),  # a row with nothing in it is still a row
+        (3, "2", f"p{end}{end}q"),
+        (4, "3", "c"),
+        (5, "4", "d"),
+        (6, "5", None),
+    ]
+    assert table.rows().filter(pl.col("x") == "4").select(ROW).collect(engine=engine).item() == 5
+    assert table.lazy.select(pl.len()).collect(engine=engine).item() == 6
+
+
+def test_empty_lines_are_not_counted_in_a_refusal(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,y\n\n5,6\n\n\n1,2,3\n")
+    with pytest.raises(Mistake, match=r"row 2 of a.csv has 3 fields and the header 2"):
+        open_table(Source(path=str(tmp_path / "a.csv")))
+
+
+def test_a_line_ends_at_a_line_feed(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"x,y\n1,2\r\n3,4\r5,6\n\n7,8\n")  # polars would see a row of three fields
+    with pytest.raises(Mistake, match=r"a.csv cannot be read as a table"):
+        open_table(Source(path=str(tmp_path / "a.csv")))
+
+
+def test_the_decimal_sign(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("x;y\n3,46;a\n-2;b\n 0,5 ;c\n1.200,5;d\n1.200;e\n1,2,3;f\n;g\n")
+    table = open_table(Source(path=str(path), separator=";", decimal=","))
+    assert table.lazy.select(table.number("x")).collect().to_series().to_list() == [3.46, -2, 0.5, *[None] * 4]
+    assert values(path, "x", separator=";", decimal=",")[0] == "3,46"  # text stays as it is written
+    point = open_table(Source(path=str(path), separator=";"))
+    assert point.lazy.select(point.number("x")).collect().to_series().to_list() == [
+        None,
+        -2,
+        None,
+        None,
+        1.2,
+        None,
+        None,
+    ]
+
+
+def test_a_column_of_lists_is_refused_if_it_is_named(tmp_path: Path) -> None:
+    pl.DataFrame({"tags": [["a"], []], "x": [1, 2]}).write_parquet(tmp_path / "a.parquet")
+    table = open_table(Source(path=str(tmp_path / "a.parquet")))
+    assert table.check("x", "client") == "x"
+    with pytest.raises(Mistake, match=r"features.codes = 'tags' of a.parquet is of the type List.*one value a row"):
+        table.check("tags", "features.codes")
