@@ -304,8 +304,9 @@ def test_the_card_and_the_page_catch_up_after_a_kill_in_the_last_round(hush, tmp
 
 def test_a_public_file_is_found_again_on_resume(hush, tmp_path):
     x, y = np.random.default_rng(0).random((60, 5)), np.arange(60) % 3
-    np.savez(tmp_path / "own.npz", x_train=x, y_train=y, x_test=x[:9], y_test=y[:9])
-    words = ["fl-top-dp", "--data", "own.npz", "--public", "own.npz", "--noise", "1", "--ratio", ".1", "--rounds", "1"]
+    for name in ("own.npz", "open.npz"):
+        np.savez(tmp_path / name, x_train=x, y_train=y, x_test=x[:9], y_test=y[:9])
+    words = ["fl-top-dp", "--data", "own.npz", "--public", "open.npz", "--noise", "1", "--ratio", ".1", "--rounds", "1"]
     assert hush("run", *words, "--out", "r")[0] == 0
     assert hush("run", "--resume", "--out", "r")[0] == 0
 
