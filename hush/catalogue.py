@@ -112,11 +112,6 @@ def fl_head(k: Knobs) -> Scheme:
     return Scheme(k.sgd(), k.cohorts(), Only())
 
 
-def fl_standard(k: Knobs) -> Scheme:
-    """All weights travel both ways; the mean is weighted by the number of records; nothing is protected."""
-    return Scheme(k.sgd(), k.cohorts(), stages=(Weigh(),))
-
-
 def fl_sign(k: Knobs) -> Scheme:
     """One bit of each weight travels up, the whole model down; nothing is protected."""
     return Scheme(k.sgd(), k.cohorts(), stages=(Sign(),), step=SignStep(k.gamma))
@@ -184,7 +179,7 @@ def _pair(name: str, build: Callable[[Knobs], Scheme], where: str, where_private
 _HOSPITALS = {"sampling": Fixed(3), "rate": 0.01, "epochs": 5, "balance": "weights"}
 _PATIENTS = {"sampling": Fixed(3), "rate": 0.05, "steps": 1, "batch": 300, "clip": Clip(2.0), "balance": "downsample"}
 _RECORDS = [
-    Entry("fl-standard", f"{C}, Alg. 1-2", fl_standard, usual={**_HOSPITALS, "batch": 100}),
+    Entry("fl-standard", f"{C}, Alg. 1-2", fl_std, usual={**_HOSPITALS, "batch": 100}),
     Entry("fl-standard-dp", f"{C}, Alg. 5-7", fl_standard_dp, "record", _PATIENTS),
     Entry("fl-sign", f"{C}, Alg. 3", fl_sign, usual={**_HOSPITALS, "batch": None}),
     Entry("fl-sign-dp", f"{C}, Alg. 4, 6, 7", fl_sign_dp, "record", {**_PATIENTS, "gamma": 0.005}),

@@ -134,6 +134,7 @@ def unzipped(raw: bytes, file: File, called: str) -> bytes:
     """The file of this name in a zip archive, in whatever folder there or in an archive within. Raises Damaged."""
     try:
         found = _member(raw, file, within=True)
+    # zipfile's words for an encrypted member (RuntimeError) and for a packing that it does not know.
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError) as error:
         raise Damaged(f"{called} is not a whole zip archive ({error})") from error
     if found is None:

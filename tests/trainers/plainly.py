@@ -9,6 +9,18 @@ from hush.task import Task
 from hush.trainers import Sgd
 from hush.weights import flatten
 
+LIVE = {"all": None, "few": 37, "many": 3, "last": -10, "first": 1}
+
+
+def live_of(task: Task, which: str) -> Tensor | None:
+    """The live coordinates of these names: none left out, every so many, the last ten, the first five."""
+    n, step = task.layout.parameters, LIVE[which]
+    if step is None:
+        return None
+    if which == "last":
+        return torch.arange(n - 10, n)
+    return torch.arange(5) if which == "first" else torch.arange(0, n, step)
+
 
 def batches(trainer: Sgd, held: Tensor, secret: SecretSeed, round: int, client: int) -> list[Tensor]:
     """The rows of each step of a client that holds these."""

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
-from trainers.plainly import plain
+from trainers.plainly import LIVE, live_of, plain
 
 from hush.errors import Mistake
 from hush.rng import SecretSeed
@@ -87,16 +87,6 @@ MODELS = {
     "in two places": in_two_places,
     "one layer": lambda: nn.Sequential(nn.Flatten(), nn.Linear(64, 10)),
 }
-LIVE = {"all": None, "few": 37, "many": 3, "last": -10, "first": 1}
-
-
-def live_of(task: Task, which: str) -> Tensor | None:
-    n, step = task.layout.parameters, LIVE[which]
-    if step is None:
-        return None
-    if which == "last":
-        return torch.arange(n - 10, n)
-    return torch.arange(5) if which == "first" else torch.arange(0, n, step)
 
 
 @pytest.mark.parametrize("which", LIVE)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
-from trainers.plainly import plain
+from trainers.plainly import LIVE, live_of, plain
 
 from hush import workers
 from hush.data.samples import Samples
@@ -50,7 +50,6 @@ MODELS = {
     "tied": tied,
     "frozen": frozen,
 }
-LIVE = {"all": None, "few": 37, "many": 3, "last": -10, "first": 1}
 TRAINERS = {
     "steps": Sgd(0.3, 3, 5),
     "epochs": Sgd(0.3, None, 4, epochs=2),
@@ -67,15 +66,6 @@ def sparsely(task: Task) -> Task:
         return Samples(Sparse.of(flat), samples.targets)
 
     return Task(task.model, task.loss, of(task.train), task.split, of(task.test))
-
-
-def live_of(task: Task, which: str) -> Tensor | None:
-    n, step = task.layout.parameters, LIVE[which]
-    if step is None:
-        return None
-    if which == "last":
-        return torch.arange(n - 10, n)
-    return torch.arange(5) if which == "first" else torch.arange(0, n, step)
 
 
 @pytest.mark.parametrize("which", LIVE)
