@@ -116,8 +116,8 @@ def build(config: Config) -> Experiment:
             "steps": None if knobs.epochs else knobs.steps,
             "epochs": knobs.epochs,
             "batch": knobs.batch or "all",
+            # A share that was not given is not written either: a resumed run is to say again where it is from.
             "balance": loss.balance,
-            "share": knobs.share,
             "batches": knobs.batches if entry.level == "record" else None,
         },
         "sampling": {"kind": sampling.kind, "cohort": round(sampling.cohort(len(split)))},

@@ -54,6 +54,16 @@ def test_epsilon_gives_the_noise_that_keeps_to_it(hush):
     assert 0 < json.loads(out)["epsilon"]["model"] <= 8
 
 
+def test_the_share_is_kept_as_it_was_given(hush):
+    """A resumed run weighs as before; one that took the share from the rows says so again."""
+    assert hush("run", "fl-standard", "--data", SCHEMA, "--share", "0.3", "--rounds", "2", "--out", "given")[0] == 0
+    assert "share = 0.3" in Path("given/config.toml").read_text()
+    assert hush(*DP, "--out", "found")[0] == 0
+    assert "share" not in Path("found/config.toml").read_text()
+    assert hush("run", "--resume", "--out", "found")[0] == 0
+    assert "the share of the rarer class" in hush("privacy", "card", "found")[1]
+
+
 def test_repetitions(hush):
     plain = ["run", "fl-standard", "--data", SCHEMA, "--rounds", "2"]
     status, out, _ = hush(*plain, "--repeat", "2", "--seed", "5", "--out", "many", "--json")
