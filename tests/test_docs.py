@@ -23,7 +23,7 @@ TEXTS = [
     "CONTRIBUTING.md",
 ]
 # A command with one of these is only checked to parse.
-DOWNLOADS = ("fashion-mnist", "experiments/", "diabetes130", "premier-like")
+DOWNLOADS = ("fashion-mnist", "cifar", "experiments/", "diabetes130", "premier-like")
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 

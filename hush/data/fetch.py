@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from hush.data import store
+from hush.data import archives, store
+from hush.data.archives import Damaged
 from hush.data.known import Known, known
-from hush.data.store import Damaged
 from hush.errors import Mistake
 
 Say = Callable[[str], None]
@@ -58,7 +58,7 @@ def obtain(wanted: Known, path: str | Path | None = None, say: Say = say_aloud) 
     if path is not None:
         found = _mine(wanted, Path(path), "path")
         if isinstance(found, str):
-            packed = "as .gz or in its .zip" if wanted.archives else "or as .gz"
+            packed = f"as .gz or in {_archive(wanted)}" if wanted.archives else "or as .gz"
             raise Mistake(f"{found}: name the folder that holds the files of {wanted.name}, plain {packed}")
         return Fetched(found.contents, found.source, _keep(wanted, found.contents, say))
     tried: list[str] = []
@@ -72,8 +72,9 @@ def obtain(wanted: Known, path: str | Path | None = None, say: Say = say_aloud) 
         tried.append(got)
     raise Unavailable(
         "\n  ".join([f"data set {wanted.name!r} could not be had from any source:", *tried])
-        + f"\nPut the files {', '.join(file.name + '.gz' for file in wanted.files)} in a folder and set "
-        f"HUSH_DATA to it, or run `hush data fetch {wanted.name}` where a network is open."
+        + f"\nPut the files {', '.join(file.name + '.gz' for file in wanted.files)}"
+        + (f", or {_archive(wanted)}," if wanted.archives else "")
+        + f" in a folder and set HUSH_DATA to it, or run `hush data fetch {wanted.name}` where a network is open."
     )
 
 
@@ -161,6 +162,12 @@ def _mine(wanted: Known, folder: Path, called: str) -> Fetched | str:
         if contents:
             return Fetched(contents, called, place)
     return f"{called}={folder} does not hold the files"
+
+
+def _archive(wanted: Known) -> str:
+    """What a user's own copy of the archive is to be called."""
+    name = archives.names(wanted)[0]
+    return "its .zip" if name.endswith(".zip") else name
 
 
 def _made(wanted: Known, contents: Mapping[str, bytes], say: Say) -> Path:

@@ -1,14 +1,26 @@
 """The idx format of MNIST: a magic number, the axes as big-endian 32-bit numbers, then the bytes."""
 
 import struct
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from hush.errors import Mistake
 
+Array = np.ndarray[Any, np.dtype[np.uint8]]
+Pictures = tuple[
+    Array, Array, Array, Array
+]  # training pictures (n, channels, height, width), classes; the same of test
 
-def parse(content: bytes, name: str) -> np.ndarray[Any, np.dtype[np.uint8]]:
+
+def pictures(contents: Mapping[str, bytes]) -> Pictures:
+    """Grey pictures and their classes, of training and of test, from four files in this order."""
+    train_x, train_y, test_x, test_y = (parse(content, name) for name, content in contents.items())
+    return train_x[:, None], train_y, test_x[:, None], test_y
+
+
+def parse(content: bytes, name: str) -> Array:
     """Unsigned bytes of any shape; refuses another magic number, missing bytes and trailing bytes."""
     if len(content) < 4 or content[:3] != b"\0\0\x08" or not content[3]:
         raise Mistake(f"{name} is not an idx file of bytes (magic {content[:4].hex()}): fetch the set again")

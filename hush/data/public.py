@@ -17,7 +17,8 @@ def public_batch(name: str, size: int, seed: int, shape: Sequence[int], say: Say
     """`size` random rows of the named public set as images of `shape` (channels, height, width), and a note.
 
     A set with public rows of its own gives only those. A set that cannot be had is replaced by the public
-    rows of the bundled digits, enlarged, and the note says so. The seed is public.
+    rows of the bundled digits, enlarged, and the note says so. Grey rows serve as colours too: the same in each
+    channel. The seed is public.
     """
     if size < 1:
         raise Mistake(f"size={size} must be at least 1: a public batch needs a row")
@@ -37,10 +38,13 @@ def public_batch(name: str, size: int, seed: int, shape: Sequence[int], say: Say
 def _fitted(inputs: torch.Tensor, shape: tuple[int, ...], chosen: DataSet) -> tuple[torch.Tensor, str]:
     if inputs.shape[1:] == shape:
         return inputs, ""
-    if len(shape) != 3 or inputs.dim() != 4 or inputs.shape[1] != shape[0]:
+    if len(shape) != 3 or inputs.dim() != 4 or inputs.shape[1] not in (1, shape[0]):
         raise Mistake(
             f"public rows of {chosen.name} have the shape {tuple(inputs.shape[1:])} and cannot be fitted to "
             f"{shape}: name a public set of that shape"
         )
-    fitted = interpolate(inputs, size=shape[1:], mode="bilinear", align_corners=False)
-    return fitted, f" resized to {shape[1]}x{shape[2]}"
+    how = "" if inputs.shape[1] == shape[0] else f" in grey as {shape[0]} channels"
+    if inputs.shape[2:] != shape[1:]:
+        inputs = interpolate(inputs, size=shape[1:], mode="bilinear", align_corners=False)
+        how += f" resized to {shape[1]}x{shape[2]}"
+    return inputs.repeat(1, shape[0] // inputs.shape[1], 1, 1), how

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from hush.data import idx, npz
+from hush.data import npz
 from hush.data.fetch import Say, fetch, say_aloud, tables
-from hush.data.known import Known, known
+from hush.data.known import Known, Read, known
 from hush.data.samples import Samples
 from hush.errors import Mistake
 
@@ -60,17 +60,17 @@ def load(name: str | Path, say: Say = say_aloud, seed: int = 0) -> DataSet:
         notes = () if mine else known(str(name)).notes
         return _from_records(path.stem if mine else str(name), place[1], records(place[0], say), notes, seed)
     wanted = known(str(name))
-    return _images(wanted, say) if wanted.files else _digits()
+    return _digits() if wanted.read is None else _images(wanted, wanted.read, say)
 
 
-def _images(wanted: Known, say: Say) -> DataSet:
+def _images(wanted: Known, read: Read, say: Say) -> DataSet:
     fetched = fetch(wanted.name, say=say)
-    train_x, train_y, test_x, test_y = (idx.parse(fetched.contents[file.name], file.name) for file in wanted.files)
+    train_x, train_y, test_x, test_y = read({file.name: fetched.contents[file.name] for file in wanted.files})
     return DataSet(
         wanted.name,
         Samples(_pixels(train_x, 255), torch.tensor(train_y, dtype=torch.int64)),
         Samples(_pixels(test_x, 255), torch.tensor(test_y, dtype=torch.int64)),
-        classes=10,
+        classes=wanted.classes,
         source=fetched.source,
         digest="equal to the known SHA-256 of each file",
     )
@@ -85,7 +85,7 @@ def _digits() -> DataSet:
     if hashlib.sha256(images.tobytes() + labels.tobytes()).hexdigest() != _DIGITS_SHA256:
         raise Mistake("the digits of this scikit-learn differ from the known ones: install another version")
     order = torch.randperm(len(images), generator=torch.Generator().manual_seed(0))
-    whole = Samples(_pixels(images, 16), torch.tensor(labels, dtype=torch.int64))
+    whole = Samples(_pixels(images[:, None], 16), torch.tensor(labels, dtype=torch.int64))
     held = len(images) // 5
     return DataSet(
         "digits",
@@ -153,4 +153,4 @@ def _from_records(name: str, source: str, found: Records, notes: tuple[str, ...]
 
 
 def _pixels(images: np.ndarray[Any, np.dtype[np.uint8]], top: int) -> torch.Tensor:
-    return torch.tensor(images)[:, None].to(torch.float32).div_(top)
+    return torch.tensor(images).to(torch.float32).div_(top)

@@ -14,7 +14,6 @@ import threading
 import time
 import urllib.error
 import urllib.request
-import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,19 +21,12 @@ from typing import Any
 
 import platformdirs
 
+from hush.data import archives
+from hush.data.archives import SLACK, Damaged
 from hush.data.known import SETS, File, Known
 
 _WAIT = 5  # seconds for an answer: a closed network must fail fast
-_SLACK = 2**20  # a compressed file is never much longer than its content
 _STALE = 3600  # seconds
-
-
-class Damaged(Exception):
-    """A file that is there but does not hold the known content; `sha256` is that of what it holds."""
-
-    def __init__(self, sentence: str, sha256: str = "") -> None:
-        super().__init__(sentence)
-        self.sha256 = sha256
 
 
 def cache() -> Path:
@@ -43,16 +35,16 @@ def cache() -> Path:
 
 
 def paths(wanted: Known, folder: Path) -> dict[File, Path] | None:
-    """Where each file of the set lies, plain, .gz or in a .zip if the set comes in one; None if one is missing."""
+    """Where each file of the set lies, plain, .gz or in an archive if the set comes in one; None if one is missing."""
     found = {}
-    zips = sorted(folder.glob("*.zip")) if wanted.archives else []
+    packed = archives.among(wanted, folder)
     for file in wanted.files:
         for path in (folder / file.name, folder / f"{file.name}.gz"):
             if path.is_file():
                 found[file] = path
                 break
         else:
-            inside = next((path for path in zips if _holds(path, file)), None)
+            inside = next((path for path in packed if archives.holds(path, file)), None)
             if inside is None:
                 return None
             found[file] = inside
@@ -66,12 +58,15 @@ def read(wanted: Known, folder: Path) -> dict[str, bytes] | None:
         found = paths(wanted, folder)
         if found is None:
             return None
+        packed: dict[str, bytes] = {}
+        for path in set(archives.among(wanted, folder)) & set(found.values()):
+            inside = [file for file in found if found[file] == path]
+            packed |= archives.unpacked(path.read_bytes(), inside, f"file {path}")
         for file, path in found.items():
-            if path.suffix == ".zip":
-                raw = unzipped(path.read_bytes(), file, f"file {path}")
-            else:
+            raw = packed.get(file.name)
+            if raw is None:
                 with path.open("rb") as stream:
-                    raw = stream.read(file.size + _SLACK)
+                    raw = stream.read(file.size + SLACK)
             contents[file.name] = verified(raw, file, f"file {path}")
     except Damaged as damaged:
         # MNIST and Fashion-MNIST use the same file names: the folder of the one is no damaged other.
@@ -89,14 +84,15 @@ def loose(url: str, wanted: Known) -> dict[str, bytes]:
 
 
 def archived(url: str, wanted: Known) -> dict[str, bytes]:
-    """The verified content of every file, all in one zip archive. Raises OSError or Damaged."""
-    raw = get(url, sum(file.size for file in wanted.files) + _SLACK)
-    return {file.name: verified(unzipped(raw, file, "download"), file, "download") for file in wanted.files}
+    """The verified content of every file, all in one archive. Raises OSError or Damaged."""
+    raw = get(url, sum(file.size for file in wanted.files) + SLACK)
+    inside = archives.unpacked(raw, wanted.files, "download")
+    return {file.name: verified(inside[file.name], file, "download") for file in wanted.files}
 
 
 def download(url: str, file: File) -> bytes:
     """The verified content of `<url>/<name>.gz`. Raises OSError or Damaged."""
-    return verified(get(f"{url.rstrip('/')}/{file.name}.gz", file.size + _SLACK), file, "download")
+    return verified(get(f"{url.rstrip('/')}/{file.name}.gz", file.size + SLACK), file, "download")
 
 
 def get(address: str, most: int) -> bytes:
@@ -128,42 +124,6 @@ def get(address: str, most: int) -> bytes:
         except http.client.HTTPException as error:
             raise OSError(f"the download broke off ({error})") from error
     return found
-
-
-def unzipped(raw: bytes, file: File, called: str) -> bytes:
-    """The file of this name in a zip archive, in whatever folder there or in an archive within. Raises Damaged."""
-    try:
-        found = _member(raw, file, within=True)
-    # zipfile's words for an encrypted member (RuntimeError) and for a packing that it does not know.
-    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError) as error:
-        raise Damaged(f"{called} is not a whole zip archive ({error})") from error
-    if found is None:
-        raise Damaged(f"{called} does not hold {file.name}")
-    return found
-
-
-def _member(raw: bytes, file: File, within: bool) -> bytes | None:
-    """Never reads more of a member than the known size: a small archive may hold a huge one."""
-    with zipfile.ZipFile(io.BytesIO(raw)) as archive:
-        for member in archive.infolist():
-            name = member.filename.rpartition("/")[2]
-            if name == file.name:
-                with archive.open(member) as stream:
-                    return stream.read(file.size + 1)
-            if within and name.endswith(".zip"):
-                with archive.open(member) as stream:
-                    found = _member(stream.read(file.size + _SLACK), file, within=False)
-                if found is not None:
-                    return found
-    return None
-
-
-def _holds(path: Path, file: File) -> bool:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return any(name.rpartition("/")[2] == file.name or name.endswith(".zip") for name in archive.namelist())
-    except (zipfile.BadZipFile, OSError):
-        return False
 
 
 def verified(raw: bytes, file: File, called: str) -> bytes:

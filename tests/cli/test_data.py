@@ -30,8 +30,9 @@ def said(*words: str) -> str:
 
 def test_list_names_every_set() -> None:
     sets = json.loads(said("list", "--json"))["sets"]
-    assert [one["name"] for one in sets] == ["fashion-mnist", "mnist", "digits", "diabetes130", "premier-like"]
-    assert [one["ready"] for one in sets][1:] == [False, True, False, False]
+    pictures, records = ["fashion-mnist", "mnist", "cifar10", "cifar100", "digits"], ["diabetes130", "premier-like"]
+    assert [one["name"] for one in sets] == [*pictures, *records]
+    assert [one["ready"] for one in sets][1:] == [False, False, False, True, False, False]
     assert "fashion-mnist" in said("list")
 
 

@@ -1,6 +1,9 @@
 import gzip
 import hashlib
+import http.server
 import struct
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -45,6 +48,28 @@ def put():
         return folder
 
     return write
+
+
+@pytest.fixture
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A real server on this machine for the folder `served`."""
+    (tmp_path / "served").mkdir()
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def __init__(self, *args, **kwargs) -> None:
+            super().__init__(*args, directory=str(tmp_path / "served"), **kwargs)
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    thread.join()
+    server.server_close()
 
 
 @pytest.fixture(autouse=True)

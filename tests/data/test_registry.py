@@ -74,7 +74,9 @@ def test_an_unknown_name_gets_the_nearest(name: str, nearest: str) -> None:
 
 
 def test_a_name_like_no_other() -> None:
-    with pytest.raises(Mistake, match=r"'xyz' is not known: take one of fashion-mnist, mnist, digits"):
+    with pytest.raises(
+        Mistake, match=r"'xyz' is not known: take one of fashion-mnist, mnist, cifar10, cifar100, digits"
+    ):
         load("xyz")
 
 
@@ -94,12 +96,21 @@ def test_the_public_batch_of_digits_is_no_private_row() -> None:
     assert note == "64 rows of digits"
 
 
+def test_grey_public_rows_serve_for_colours() -> None:
+    grey, _ = public_batch("digits", 5, 0, (1, 8, 8))
+    same, note = public_batch("digits", 5, 0, (3, 8, 8))
+    assert torch.equal(same.inputs, grey.inputs.expand(5, 3, 8, 8))
+    assert note == "5 rows of digits in grey as 3 channels"
+    large, note = public_batch("cifar100", 5, 0, (3, 32, 32), say=lambda line: None)
+    assert large.inputs.shape == (5, 3, 32, 32)
+    assert note.startswith("5 rows of digits in grey as 3 channels resized to 32x32; cifar100 could not be had")
+
+
 @pytest.mark.parametrize(
     ("size", "shape", "words"),
     [
         (0, (1, 8, 8), "size=0"),
         (65, (1, 8, 8), "size=65 exceeds the 64"),
-        (5, (3, 8, 8), "fitted"),
         (5, (64,), "fitted"),
     ],
 )
@@ -138,6 +149,6 @@ def test_the_summary_counts(tmp_path: Path) -> None:
 
 def test_every_digest_is_a_digest() -> None:
     digests = [file.sha256 for one in known.SETS.values() for file in one.files]
-    assert len(set(digests)) == len(digests) == 9
+    assert len(set(digests)) == len(digests) == 17
     assert all(len(bytes.fromhex(digest)) == 32 for digest in digests)
     assert DIGITS.files == ()
