@@ -1,5 +1,6 @@
 """hush: federated learning that says little and reveals less."""
 
+from hush.aggregators import BitVote, Sum
 from hush.catalogue import scheme
 from hush.coordinates import All, Only, RandomK, TopK, Vote
 from hush.data import Samples, Sparse, Split, load, partition, samples
@@ -10,9 +11,9 @@ from hush.rng import PublicSeed, SecretSeed
 from hush.rounds import Report, rounds
 from hush.sampling import Fixed, Poisson
 from hush.scheme import Scheme
-from hush.stages import AdaptiveClip, Clip, Noise, Sign, Weigh
+from hush.stages import AdaptiveClip, Clip, Coins, Noise, Qsgd, Sense, ServerNoise, Sign, TopFeedback, TwoBit, Weigh
 from hush.state import State
-from hush.steps import Average, SignStep
+from hush.steps import Average, Momentum, SignStep, Stay
 from hush.task import Task
 from hush.trainers import Dpsgd, Engine, Sgd
 from hush.transports import Local, Loopback
@@ -23,7 +24,9 @@ __all__ = [
     "AdaptiveClip",
     "All",
     "Average",
+    "BitVote",
     "Clip",
+    "Coins",
     "Dpsgd",
     "Engine",
     "Fixed",
@@ -31,23 +34,31 @@ __all__ = [
     "Local",
     "Loopback",
     "Mistake",
+    "Momentum",
     "Noise",
     "Only",
     "Poisson",
     "PublicSeed",
+    "Qsgd",
     "RandomK",
     "Report",
     "Samples",
     "Scheme",
     "SecretSeed",
+    "Sense",
+    "ServerNoise",
     "Sgd",
     "Sign",
     "SignStep",
     "Sparse",
     "Split",
     "State",
+    "Stay",
+    "Sum",
     "Task",
+    "TopFeedback",
     "TopK",
+    "TwoBit",
     "Vote",
     "Weigh",
     "evaluate",

@@ -5,71 +5,31 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from hush.coordinates import Coordinates, Only, RandomK, TopK, Vote
+from hush.aggregators import BitVote
+from hush.coordinates import Only, RandomK, TopK, Vote
 from hush.errors import Mistake
-from hush.sampling import Fixed, Poisson, Sampling
+from hush.knobs import Knobs
+from hush.sampling import Fixed, Poisson
 from hush.scheme import Scheme
-from hush.stages import AdaptiveClip, Clip, Noise, Sign, Weigh
-from hush.steps import SignStep
-from hush.trainers import Balance, Dpsgd, Sgd
+from hush.stages import (
+    AdaptiveClip,
+    Clip,
+    Coins,
+    Noise,
+    Qsgd,
+    Sense,
+    ServerNoise,
+    Sign,
+    Stage,
+    TopFeedback,
+    TwoBit,
+    Weigh,
+)
+from hush.steps import Momentum, SignStep, Stay
 
+A = "Aghapour, Ferdowsi, Saad: Two-Bit Aggregation (2021)"
 C = "Kerkouche, Ács, Castelluccia, Genevès: Privacy-Preserving and Bandwidth-Efficient Federated Learning (2021)"
 U = "Kerkouche, Ács, Castelluccia, Genevès: Constrained Differentially Private Federated Learning (2021)"
-
-
-@dataclass(frozen=True)
-class Knobs:
-    """What a catalogue entry lets the user set. Defaults are the first paper's for Fashion-MNIST.
-
-    Without `sampling`: 100 of 6,000 clients, by Poisson sampling where a guarantee stands on it. A private
-    scheme has no default for its noise. `epochs` instead of `steps` is passes over the client's own rows; a
-    `batch` of None is all of them. `gamma`: the step of schemes that send signs. `balance`, `share`: what a
-    record-level trainer does about a rare class; `batches`: how it draws.
-    """
-
-    sampling: Sampling | None = None
-    ratio: float = 0.005
-    rate: float = 0.215
-    steps: int | None = 5
-    epochs: int | None = None
-    batch: int | None = 10
-    probe: int = 5
-    clip: Clip | AdaptiveClip = AdaptiveClip()
-    noise: float | None = None
-    vote: float | None = None
-    gamma: float = 0.001
-    balance: Balance = "none"
-    share: float | None = None
-    batches: Literal["poisson", "fixed"] = "poisson"
-
-    def sgd(self, free: bool = False) -> Sgd:
-        """Local training; `free` lets weights train that do not travel."""
-        return Sgd(self.rate, None if self.epochs else self.steps, self.batch, free, self.epochs)
-
-    def dpsgd(self) -> Dpsgd:
-        """Local training that protects each record."""
-        if self.noise is None:
-            raise Mistake("this scheme needs its noise multiplier: give noise=..., `hush privacy noise` finds one")
-        if self.epochs is not None or self.steps is None:
-            raise Mistake("epochs would make the steps differ by client, and with them the guarantee: give steps")
-        if self.batch is None:
-            raise Mistake("records are protected in batches of a public size: give batch")
-        if not isinstance(self.clip, Clip):
-            raise Mistake("records are clipped at a fixed bound: give clip as a number")
-        bound = self.clip.bound
-        return Dpsgd(self.rate, self.steps, self.batch, bound, self.noise, self.batches, self.balance, self.share)
-
-    def cohorts(self) -> Sampling:
-        """Who takes part in a round."""
-        return self.sampling or Fixed(100)
-
-    def top(self) -> Coordinates:
-        """The Top-K by public data or, with `vote`, by a vote of the clients with that noise."""
-        if self.vote is None:
-            return TopK(self.ratio, self.rate, self.probe)
-        if self.batch is None:
-            raise Mistake("a vote needs the size of its batches: give batch as a number")
-        return Vote(self.ratio, self.rate, self.probe, self.batch, self.vote)
 
 
 def fl_std(k: Knobs) -> Scheme:
@@ -127,16 +87,69 @@ def fl_sign_dp(k: Knobs) -> Scheme:
     return Scheme(k.dpsgd(), k.cohorts(), stages=(Sign(),), step=SignStep(k.gamma))
 
 
+def fl_cs(k: Knobs) -> Scheme:
+    """Random rows of a cosine transform travel up, the whole model down; the server rebuilds; nothing is protected."""
+    sense = Sense(k.ratio, k.chunks, k.seed)
+    return Scheme(k.sgd(), k.cohorts(), stages=(sense,), step=Momentum(k.server_rate, k.momentum, sense))
+
+
+def two_bit(k: Knobs) -> Scheme:
+    """The sign and one bit of each weight travel up, the whole model down; nothing is protected."""
+    stage = TwoBit(k.places, bound=k.bound, follow=k.follow)
+    return Scheme(k.sgd(), k.cohorts(), stages=(stage,), aggregator=BitVote(k.places))
+
+
+def few_bits(k: Knobs) -> Scheme:
+    """A few bits of each weight travel up, the whole model down; nothing is protected."""
+    return Scheme(k.sgd(), k.cohorts())
+
+
+def qsgd(k: Knobs) -> Scheme:
+    """A few bits of each weight travel up, rounded at random, the whole model down; nothing is protected."""
+    return Scheme(k.sgd(), k.cohorts(), stages=(Qsgd(k.bits or 4),))
+
+
+def top_k_ef(k: Knobs) -> Scheme:
+    """Each client's largest weights travel up, the rest waits there, the whole model down; nothing is protected."""
+    return Scheme(k.sgd(), k.cohorts(), stages=(TopFeedback(k.ratio),))
+
+
+def standalone(k: Knobs) -> Scheme:
+    """Each client trains alone, nothing travels; nothing is protected."""
+    return Scheme(k.sgd(), k.cohorts(), step=Stay(), apart=True, alone=True)
+
+
 def centralized(k: Knobs) -> Scheme:
     """All data in one place, nothing travels; nothing is protected."""
     return Scheme(k.sgd(), Fixed(1), apart=True)
+
+
+def _shares(k: Knobs) -> Noise:
+    return Noise(k.multiplier())
+
+
+def _trusted(k: Knobs) -> ServerNoise:
+    return ServerNoise(k.multiplier())
+
+
+def _coins(k: Knobs) -> Coins:
+    # A cohort of random size must not be told by the number of coins: spare places are filled with fair ones.
+    return Coins(k.multiplier(), k.bits or 2, spare=0.0 if isinstance(k.sampling, Fixed) else 6.0)
+
+
+_HOW: dict[Callable[[Knobs], Stage], str] = {
+    _shares: "clipped, noise in shares",
+    _trusted: "clipped, noise by the server",
+    _coins: "clipped, biased coins",
+}
 
 
 @dataclass(frozen=True)
 class Entry:
     """A scheme of the catalogue: its name, where it comes from, and the function that builds it.
 
-    level: whom its noise protects. usual: knobs of its paper, where they differ from those of Knobs.
+    level: whom its noise protects; source: the stage that does, for clients. usual: knobs of its paper, where they
+    differ from those of Knobs; `clients` is the number of nodes there.
     """
 
     name: str
@@ -144,6 +157,7 @@ class Entry:
     build: Callable[[Knobs], Scheme]
     level: Literal["client", "record"] | None = None
     usual: Mapping[str, Any] = field(default_factory=dict)
+    source: Callable[[Knobs], Stage] = _shares
 
     @property
     def private(self) -> bool:
@@ -151,12 +165,17 @@ class Entry:
         return self.level is not None
 
     @property
+    def settings(self) -> dict[str, Any]:
+        """The usual knobs that a task of any kind can take: a balance needs two classes."""
+        return {key: value for key, value in self.usual.items() if key not in ("balance", "clients")}
+
+    @property
     def summary(self) -> str:
         """What travels up and down, and what is protected."""
         text = (self.build.__doc__ or "").strip()
         if self.level == "client":
             text = text.replace("the mean is weighted by the number of records", "the mean is uniform")
-            text = text.replace("nothing is protected", "each client is protected (clipped, noise in shares)")
+            text = text.replace("nothing is protected", f"each client is protected ({_HOW[self.source]})")
         return text
 
     def scheme(self, knobs: Knobs) -> Scheme:
@@ -166,9 +185,8 @@ class Entry:
         base = self.build(knobs)
         if self.level != "client":
             return base
-        if knobs.noise is None:
-            raise Mistake(f"{self.name} needs its noise multiplier: give noise=..., `hush privacy noise` finds one")
-        return replace(base, stages=(knobs.clip, Noise(knobs.noise)))
+        kept = tuple(stage for stage in base.stages if isinstance(stage, Sense))
+        return replace(base, stages=(*kept, knobs.clip, self.source(knobs)))
 
 
 def _pair(name: str, build: Callable[[Knobs], Scheme], where: str, where_private: str) -> list[Entry]:
@@ -187,6 +205,18 @@ _RECORDS = [
 ]
 
 
+# The third paper: every node in every round, ten epochs between aggregations.
+_NODES = {"clients": 31, "sampling": Fixed(31), "rate": 0.05, "epochs": 10, "batch": 32}
+_OTHERS = [
+    Entry("two-bit", f"{A}, Alg. 1-2", two_bit, usual=_NODES),
+    Entry("two-bit-dp", "hush", few_bits, "client", source=_coins),
+    Entry("dp-fedavg", f"McMahan et al. (2018); compared in {A}", fl_std, "client", source=_trusted),
+    Entry("standalone", f"compared in {A}", standalone, usual=_NODES),
+    Entry("qsgd", "Alistarh et al.: QSGD (2017)", qsgd),
+    Entry("top-k-ef", "Stich et al. (2018), Karimireddy et al. (2019): error feedback", top_k_ef),
+]
+
+
 ENTRIES: dict[str, Entry] = {
     entry.name: entry
     for pair in (
@@ -197,12 +227,14 @@ ENTRIES: dict[str, Entry] = {
         _pair("fl-bas-2", fl_bas_2, f"{U}, supplement D", f"{U}, supplement D, Table 6"),
         _pair("fl-bas-3", fl_bas_3, f"{U}, supplement D", f"{U}, supplement D, Table 6"),
         _pair("fl-bas-4", fl_bas_4, f"{U}, supplement D", f"{U}, supplement D, Table 6"),
+        _pair("fl-cs", fl_cs, f"{U}, section 4, after Kerkouche et al. (2020)", f"{U}, section 4, Table 1"),
         _pair("fl-head", fl_head, "hush", "hush"),
         _RECORDS,
+        _OTHERS,
     )
     for entry in pair
 }
-ALIASES = {"fl-bas-1": "fl-basic", "fl-bas-1-dp": "fl-basic-dp"}
+ALIASES = {"fl-bas-1": "fl-basic", "fl-bas-1-dp": "fl-basic-dp", "fedavg": "fl-std"}
 
 # The papers' clipping bounds S: by data set, scheme and compression ratio (supplement, Tables 4 and 5).
 _R = (0.001, 0.005, 0.01, 0.05, 0.1)
@@ -212,11 +244,31 @@ PAPER_CLIP: dict[str, dict[str, dict[float, float]]] = {
         "fl-bas-2-dp": dict(zip(_R, (0.07, 0.16, 0.23, 0.52, 0.75), strict=True)),
         "fl-bas-3-dp": dict(zip(_R, (0.05, 0.11, 0.16, 0.33, 0.44), strict=True)),
         "fl-bas-4-dp": dict(zip(_R, (0.06, 0.15, 0.21, 0.51, 0.74), strict=True)),
+        "fl-cs-dp": dict(zip(_R, (0.21, 0.26, 0.32, 0.57, 0.79), strict=True)),
         "fl-top-bis-dp": dict(zip(_R, (1.25, 1.59, 1.79, 2.18, 2.34), strict=True)),
         "fl-top-dp": dict(zip(_R, (0.50, 0.61, 0.64, 0.87, 1.0), strict=True)),
         "fl-std-dp": {1.0: 2.40},
     },
 }
+
+
+# Settings that some parts listen to: a scheme without these parts has no such setting.
+OWN: dict[str, tuple[type, ...]] = {
+    "ratio": (TopK, RandomK, Vote, Sense, TopFeedback),
+    "gamma": (SignStep,),
+    "places": (TwoBit,),
+    "bound": (TwoBit,),
+    "follow": (TwoBit,),
+    "bits": (Coins, Qsgd),
+    "chunks": (Sense,),
+    "momentum": (Momentum,),
+    "server_rate": (Momentum,),
+}
+
+
+def has(scheme: Scheme, setting: str) -> bool:
+    """Whether the scheme listens to this setting."""
+    return any(isinstance(part, OWN[setting]) for part in (scheme.coordinates, *scheme.stages, scheme.step))
 
 
 def entry(name: str) -> Entry:
@@ -240,7 +292,7 @@ def scheme(name: str, **knobs: object) -> Scheme:
     for key in knobs:
         if key not in known:
             raise Mistake(f"{name} has no setting {key!r}: choose from {', '.join(known)}")
-    given = {**{k: v for k, v in found.usual.items() if k != "balance"}, **knobs}
+    given = {**found.settings, **knobs}
     if "steps" in knobs:
         given["epochs"] = None
     clip = given.get("clip", AdaptiveClip())
@@ -251,8 +303,9 @@ def scheme(name: str, **knobs: object) -> Scheme:
     if not isinstance(clip, Clip | AdaptiveClip):
         raise Mistake(f"clip={clip!r} is not a bound: give a number, 'adaptive', or a Clip")
     for key, value in knobs.items():
-        whole = key in ("steps", "epochs", "batch", "probe")
-        if key in ("sampling", "clip", "balance", "batches") or (value is None and key in ("batch", "epochs")):
+        whole = key in ("steps", "epochs", "batch", "probe", "places", "bits", "chunks", "seed")
+        free = value is None and key in ("batch", "epochs", "bits")
+        if key in ("sampling", "clip", "balance", "batches", "follow") or free:
             continue
         if not isinstance(value, int if whole else int | float | None):
             raise Mistake(f"{key}={value!r} must be a {'whole number' if whole else 'number'}")

@@ -11,6 +11,7 @@ from safetensors.torch import save
 
 from hush import files
 from hush.errors import Mistake
+from hush.memory import Memory
 from hush.privacy import Participation
 from hush.state import Books, State
 from hush.traffic import Traffic
@@ -23,6 +24,9 @@ def save_state(path: Path, state: State, facts: Facts) -> None:
     tensors = {"weights": state.weights, "traffic": torch.from_numpy(state.traffic.counts)}
     if state.live is not None:
         tensors["live"] = state.live
+    if state.drift is not None:
+        tensors["drift"] = state.drift
+    tensors |= {f"memory {name}": torch.from_numpy(a) for name, a in state.memory.state().items()}
     tensors |= {f"joined {name}": torch.from_numpy(a) for name, a in state.participation.state().items()}
     head = {"round": state.round, "clip": state.clip, "facts": facts}
     meta = {"head": json.dumps(head), "digest": _digest(tensors, json.dumps(head))}
@@ -42,9 +46,14 @@ def load_state(path: Path) -> tuple[State, Facts]:
         raise Mistake(f"checkpoint {path} cannot be read ({error}): start the run again in a new directory") from None
     head = json.loads(meta["head"])
     counts = tensors["traffic"].numpy()
-    joined = {name.removeprefix("joined "): t.numpy() for name, t in tensors.items() if name.startswith("joined ")}
-    books = Books(head["round"], Traffic(counts.shape[1], counts), Participation.of(joined))
-    return State(head["round"], tensors["weights"], tensors.get("live"), head["clip"], books), head["facts"]
+    joined, memory = (_arrays(tensors, part) for part in ("joined ", "memory "))
+    books = Books(head["round"], Traffic(counts.shape[1], counts), Participation.of(joined), Memory.of(memory))
+    whole = State(head["round"], tensors["weights"], tensors.get("live"), head["clip"], books, tensors.get("drift"))
+    return whole, head["facts"]
+
+
+def _arrays(tensors: dict[str, torch.Tensor], part: str) -> dict[str, Any]:
+    return {name.removeprefix(part): t.numpy() for name, t in tensors.items() if name.startswith(part)}
 
 
 def _digest(tensors: dict[str, torch.Tensor], head: str) -> str:

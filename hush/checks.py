@@ -1,19 +1,19 @@
 """What a configuration is refused for before any data is loaded."""
 
-from hush.catalogue import ENTRIES, Entry, Knobs
+from hush.catalogue import ENTRIES, OWN, Entry, has
 from hush.config import Config
 from hush.coordinates import TopK
 from hush.errors import Mistake
+from hush.knobs import Knobs
 from hush.stages import Clip
-from hush.steps import SignStep
 
 
 def check(config: Config, entry: Entry) -> None:
     """What can be refused without data, and what would be ignored in silence."""
     scheme, data, cohort = config.scheme, config.data, config.sampling.cohort
-    train, usual = config.train, entry.build(Knobs(noise=1.0, clip=Clip(1.0)))
+    train, usual = config.train, entry.scheme(Knobs(noise=1.0, clip=Clip(1.0)))
     remedy = f"take {entry.name}-dp" if f"{entry.name}-dp" in ENTRIES else "leave it out"
-    records = entry.level == "record"
+    records, pooled = entry.level == "record", usual.apart and not usual.alone
     refused = {
         "epsilon and noise are both given: give one, the other follows from it": (
             scheme.epsilon is not None and scheme.noise is not None
@@ -49,11 +49,16 @@ def check(config: Config, entry: Entry) -> None:
         ),
         f"{entry.name} runs on the CPU: leave device out": records and config.run.device != "cpu",
         "batches belongs to schemes that protect records: leave it out": not records and train.batches is not None,
-        f"{entry.name} sends no signs: leave gamma out": (
-            scheme.gamma is not None and not isinstance(usual.step, SignStep)
+        **{
+            f"{entry.name} has no {key} to set: leave it out": getattr(scheme, key) is not None and not has(usual, key)
+            for key in OWN
+            if key != "ratio"  # which one gives to many schemes at once, to compare them
+        },
+        f"{entry.name} draws nobody, each client trains in every round: leave cohort and sampling out": (
+            usual.alone and (cohort not in (None, data.clients) or config.sampling.kind not in (None, "fixed"))
         ),
         f"{entry.name} has all data in one place: leave partition, clients and sampling out": (
-            usual.apart
+            pooled
             and (
                 data.partition not in (None, "pooled")
                 or data.clients not in (None, 1)
@@ -62,7 +67,7 @@ def check(config: Config, entry: Entry) -> None:
             )
         ),
         f"partition='pooled' is for schemes with all data in one place, and {entry.name} has clients": (
-            not usual.apart and data.partition == "pooled"
+            not pooled and data.partition == "pooled"
         ),
         "size belongs to partition='iid': leave it out": (
             data.size is not None and data.partition not in (None, "iid")

@@ -50,6 +50,13 @@ class Scheme(_Table):
     delta: Annotated[float, Field(ge=1e-100, lt=1)] | None = None
     accountant: Literal["moments", "rdp", "pld"] = "pld"
     gamma: Annotated[float, Field(gt=0, lt=1e30)] | None = None
+    places: int | None = None
+    bound: float | None = None
+    follow: bool | None = None
+    bits: int | None = None
+    chunks: Count | None = None
+    momentum: Annotated[float, Field(ge=0, lt=1)] | None = None
+    server_rate: Annotated[float, Field(gt=0, lt=1e30)] | None = None
 
 
 class Train(_Table):

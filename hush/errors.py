@@ -6,4 +6,6 @@ class Mistake(ValueError):
 
 
 class Aborted(RuntimeError):
-    """A round with fewer clients than its noise relies on. Nothing of it is released."""
+    """A round with fewer clients than it needs. Nothing of it is released. `refused`: uploads that were not taken."""
+
+    refused: tuple[str, ...] = ()

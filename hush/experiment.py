@@ -8,14 +8,15 @@ import torch
 from torch import nn
 
 from hush import catalogue, models
-from hush.catalogue import Entry, Knobs
+from hush.catalogue import Entry
 from hush.checks import check
 from hush.clipping import public_bound
 from hush.config import Config, Data
-from hush.coordinates import All, Only, TopK
+from hush.coordinates import TopK
 from hush.data import DataSet, Samples, Split, load, partition, public_batch, samples
 from hush.data.sparse import Sparse
 from hush.errors import Mistake
+from hush.knobs import Knobs
 from hush.losses import LOSSES, Weighted, balanced
 from hush.own import call, first_line, function
 from hush.privacy import noise_for
@@ -23,7 +24,6 @@ from hush.rng import PublicSeed
 from hush.sampling import Fixed, Poisson, Sampling
 from hush.scheme import Scheme
 from hush.stages import AdaptiveClip, Clip
-from hush.steps import SignStep
 from hush.task import Loss, Task
 from hush.trainers import Balance, Engine
 from hush.trainers.cohort import choose
@@ -46,12 +46,13 @@ class Habit:
 HABITS = {
     "fashion-mnist": Habit(clients=6000, cohort=100, model="cnn", rate=0.215, public="mnist"),
     "mnist": Habit(clients=6000, cohort=100, model="cnn", rate=0.215, public="fashion-mnist"),
+    "cifar10": Habit(clients=100, cohort=20, model="cnn-color", public="cifar100"),
+    "cifar100": Habit(clients=100, cohort=20, model="cnn-color", public="cifar10"),
     "digits": Habit(clients=130, cohort=30),
 }
 BINARY = "binary-cross-entropy"
 RECORDS = Habit(cohort=3, loss=BINARY, rate=0.01)  # records with a yes or no to predict
 DELTA = 1e-5
-RATIO = 0.005
 QUANTILE = 0.5
 STEPS, BATCH = 5, 10
 
@@ -77,7 +78,7 @@ def build(config: Config) -> Experiment:
     binary = data.classes == 2 and isinstance(data.train.inputs, Sparse)
     habit = HABITS.get(config.data.name, RECORDS if binary else Habit())
     knobs = _knobs(config, entry, habit)
-    config, split = _split(config, data, habit, entry.build(replace(knobs, noise=1.0)).apart)
+    config, split = _split(config, data, habit, entry)
     sampling = _sampling(config, entry, len(split), habit)
     knobs, loss, notes = _balanced(config, entry, replace(knobs, sampling=sampling), data, habit)
     name = config.model.name or habit.model
@@ -103,13 +104,12 @@ def build(config: Config) -> Experiment:
         "model": {"name": name, "loss": loss.name},
         "scheme": {
             "name": entry.name,
-            "ratio": None if isinstance(scheme.coordinates, All | Only) else knobs.ratio,
             "clip": clip,
             "quantile": quantile,
             "noise": noise,
             "epsilon": None,
             "delta": delta,
-            "gamma": knobs.gamma if isinstance(scheme.step, SignStep) else None,
+            **{key: getattr(knobs, key) if catalogue.has(scheme, key) else None for key in catalogue.OWN},
         },
         "train": {
             "rate": knobs.rate,
@@ -132,9 +132,8 @@ def build(config: Config) -> Experiment:
 
 def _knobs(config: Config, entry: Entry, habit: Habit) -> Knobs:
     """What the configuration, the scheme's own paper or the data's habit say, in this order."""
-    train, usual = config.train, dict(entry.usual)
+    train, usual = config.train, {**entry.settings}
     usual.pop("sampling", None)
-    usual.pop("balance", None)
     if train.steps is not None or train.epochs is not None:
         usual |= {"steps": train.steps, "epochs": train.epochs}
     else:
@@ -143,11 +142,11 @@ def _knobs(config: Config, entry: Entry, habit: Habit) -> Knobs:
     return Knobs(
         **{
             **usual,
-            "ratio": config.scheme.ratio or RATIO,
+            **{key: getattr(config.scheme, key) for key in catalogue.OWN if getattr(config.scheme, key) is not None},
+            "seed": config.run.seed,
             "rate": train.rate or usual.get("rate", habit.rate),
             "batch": None if batch == "all" else batch,
             "probe": train.probe,
-            "gamma": config.scheme.gamma or usual.get("gamma", Knobs.gamma),
             "batches": train.batches or "poisson",
             "clip": usual.get("clip", Clip(1.0)),  # settled later
         }
@@ -197,7 +196,8 @@ def _balanced(
 def _sampling(config: Config, entry: Entry, population: int, habit: Habit) -> Sampling:
     wanted = config.sampling
     usual = entry.usual.get("sampling")
-    cohort = wanted.cohort or min(usual.size if isinstance(usual, Fixed) else habit.cohort, population)
+    drawn = usual.size if isinstance(usual, Fixed) else habit.cohort
+    cohort = wanted.cohort or (population if entry.build is catalogue.standalone else min(drawn, population))
     if cohort > population:
         raise Mistake(f"cohort={cohort} is larger than the population of {population}: lower it")
     if wanted.floor > cohort:
@@ -237,7 +237,7 @@ def _noise(config: Config, entry: Entry, knobs: Knobs, task: Task) -> float | No
             reach=trainer.reach,
         )
     releases = config.run.rounds + (scheme.select == "vote")
-    rate, slack = sampling.rate(population), sampling.slack(population)
+    rate, slack = sampling.rate(population), entry.scheme(replace(knobs, noise=1.0)).slack(population)
     if slack * releases >= scheme.delta:
         raise Mistake(
             f"floor={sampling.floor} is too near the cohort: visible aborts alone cost more than delta; lower it"
@@ -247,10 +247,10 @@ def _noise(config: Config, entry: Entry, knobs: Knobs, task: Task) -> float | No
 
 def _clip(config: Config, entry: Entry, knobs: Knobs, task: Task, seed: PublicSeed) -> float | str:
     """The bound as a number, or "adaptive" (the default where clients are protected)."""
-    usual = entry.usual.get("clip")
-    if isinstance(usual, Clip):
-        return usual.bound if config.scheme.clip in (None, "paper") else cast(float, config.scheme.clip)
-    wanted = config.scheme.clip or "adaptive"
+    usual, wanted = entry.usual.get("clip"), config.scheme.clip
+    if isinstance(usual, Clip) and (wanted is None or (wanted == "paper" and entry.level == "record")):
+        return usual.bound
+    wanted = wanted or "adaptive"
     if wanted == "paper":
         return catalogue.paper_clip(entry.name, config.data.name, knobs.ratio)
     if wanted == "public":
@@ -273,10 +273,10 @@ def _data(name: str, seed: int) -> DataSet:
     return DataSet(name, parts[0], parts[1], classes, source=name, digest="none known", public=public)
 
 
-def _split(config: Config, data: DataSet, habit: Habit, apart: bool) -> tuple[Config, Split]:
+def _split(config: Config, data: DataSet, habit: Habit, entry: Entry) -> tuple[Config, Split]:
     """Who holds what, and the configuration that says so in full."""
-    wanted = config.data
-    kind = "pooled" if apart else wanted.partition or ("column" if data.split else "iid")
+    wanted, habit = config.data, replace(habit, clients=entry.usual.get("clients", habit.clients))
+    kind = "pooled" if entry.build is catalogue.centralized else wanted.partition or ("column" if data.split else "iid")
     column = (wanted.column or data.split) if kind == "column" else wanted.column
     wanted = wanted.model_copy(update={"partition": kind, "column": column})
     return config.model_copy(update={"data": wanted}), _parts(wanted, data, habit, config.run.seed)

@@ -22,10 +22,11 @@ from hush.config import Config
 from hush.data.sparse import Sparse
 from hush.errors import Mistake
 from hush.experiment import DELTA, Experiment
-from hush.metrics import evaluate
+from hush.metrics import evaluate, mean
 from hush.privacy import Facts, Ledger, card, paper_epsilon, unnoticed_epsilon, views
 from hush.report import page
 from hush.rounds import Report, rounds
+from hush.stages import Coins, Noise, ServerNoise, TwoBit, twobit
 from hush.state import State
 from hush.transports import Local
 from hush.weights import load
@@ -181,6 +182,8 @@ def _execute(experiment: Experiment, path: Path) -> Iterator[Row]:
         desk.keep()
     assert state is not None
     desk.tell(state)  # a process killed in its last round may have left them behind
+    if experiment.scheme.alone:
+        return  # nobody's model is everybody's: each client has its own
     model = copy.deepcopy(task.model)
     load(model, state.weights)
     files.write(path / "model.safetensors", save({n: t.clone() for n, t in model.state_dict().items()}))
@@ -192,7 +195,7 @@ def _row(report: Report, experiment: Experiment, best: dict[str, Any]) -> Row:
     if task.test is not None:
         due = report.round % run.eval_every == 0 or report.round == run.rounds
         rows = task.test if due else task.test.rows(torch.arange(1))
-        found = evaluate(task, report.state.weights, rows, workers=run.workers)
+        found = mean([evaluate(task, weights, rows, workers=run.workers) for weights in report.models])
         if not math.isfinite(found.loss):
             raise Mistake(
                 f"round {report.round}: the model yields NaN or infinity on the test data; the run stops here"
@@ -209,6 +212,7 @@ def _row(report: Report, experiment: Experiment, best: dict[str, Any]) -> Row:
         "round": report.round,
         "cohort": report.cohort,
         "aborted": report.aborted,
+        "refused": list(report.refused),
         "level": experiment.scheme.level,
         **{name: getattr(score, name, None) for name in ("accuracy", "balanced", "auroc", "loss")},
         **best,
@@ -240,6 +244,7 @@ def _facts(experiment: Experiment, state: State, ledger: Ledger) -> Facts:
     """What the card says of the run so far."""
     wanted, sampling = experiment.config, experiment.scheme.sampling
     delta, level = wanted.scheme.delta or DELTA, experiment.scheme.level or "client"
+    source, claim = experiment.scheme.source, _claim(experiment)
     shares = (
         "model, server: a round goes through only with the clients that its noise shares were sized for"
         f" (tolerated loss {sampling.tolerance:.0%}); the summed noise never falls below its multiplier",
@@ -259,7 +264,7 @@ def _facts(experiment: Experiment, state: State, ledger: Ledger) -> Facts:
         level=level,
         **(_batches(ledger, delta, wanted.scheme.accountant) if level == "record" and ledger.events else {}),
         assumptions=(
-            *(shares if level == "client" else ()),
+            *(shares if isinstance(source, Noise) else ()),
             "who took part stays with the server; how many, with the server and that cohort's clients",
         ),
         unnoised=(
@@ -270,8 +275,25 @@ def _facts(experiment: Experiment, state: State, ledger: Ledger) -> Facts:
             "the figures of participation here, and those of the server and upload views, tell of the cohorts:"
             " they are for the server's side",
         ),
-        paper_epsilon=paper_epsilon(ledger.events, delta) if ledger.events else None,
+        trusted=isinstance(source, ServerNoise),
+        coins=isinstance(source, Coins),
+        **{"paper_epsilon": paper_epsilon(ledger.events, delta) if ledger.events else None, **claim},
     )
+
+
+def _claim(experiment: Experiment) -> dict[str, Any]:
+    """What the card says of a scheme whose paper claims a guarantee that does not hold."""
+    for stage in experiment.scheme.stages:
+        if isinstance(stage, TwoBit):
+            return {
+                "reason": "two bits of each weight travel as they are; given the client's seat, which the server"
+                " draws, an upload is a function of the update, and updates that differ in one bit are told apart"
+                " with certainty",
+                "paper_epsilon": twobit.paper_epsilon(stage.places),
+                "paper_how": f"ln(p/(p-2)) at p={stage.places}, for two numbers that differ in one bit, if nobody"
+                " knew which bit was sent; this is not differential privacy",
+            }
+    return {}
 
 
 def _batches(ledger: Ledger, delta: float, accountant: str) -> dict[str, Any]:

@@ -1,7 +1,9 @@
 """How good a model is on data that the server holds."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 import torch
 from torch import Tensor
@@ -72,6 +74,17 @@ def evaluate(
         _balanced(right, targets.flatten()) if classes else None,
         _auroc(torch.cat(leaning), targets.flatten()) if leaning else None,
     )
+
+
+def mean(scores: Sequence[Score]) -> Score:
+    """Of several models, the mean of each measure; of one, its own."""
+    balanced, auroc = [s.balanced for s in scores], [s.auroc for s in scores]
+    return Score(fmean(s.loss for s in scores), fmean(s.accuracy for s in scores), _mean(balanced), _mean(auroc))
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    found = [value for value in values if value is not None]
+    return fmean(found) if len(found) == len(values) else None
 
 
 def _leaning(output: Tensor) -> Tensor | None:

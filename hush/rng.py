@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hush.heads import fair, toss
 from hush.normal import add_normals
 
 Label = str | int
@@ -85,6 +86,18 @@ class SecretSeed:
     def normal(self, size: int, *labels: Label) -> Tensor:
         """`size` standard normal numbers in float32."""
         return self.add_normals(torch.zeros(1, size, dtype=torch.float32), 1.0, [0], *labels)[0]
+
+    def heads(self, x: Tensor, scale: float, edge: float, coins: int, rows: Sequence[int], *labels: Label) -> Tensor:
+        """Replace each number of x, in place, by heads minus tails of `coins` coins of chance 1/2 + scale * number.
+
+        The product is cut at +-edge. A row's coins are named as its noise is. See hush.heads.
+        """
+        key = self._draw("coins", labels)
+        return toss(x, scale, edge, coins, key, rows if self.repeatable else range(len(rows)))
+
+    def fair(self, size: int, coins: int, *labels: Label) -> Tensor:
+        """Heads minus tails of `coins` fair coins, `size` times, in float64."""
+        return fair(size, coins, self._draw("fair", labels))
 
     def _draw(self, domain: str, labels: tuple[Label, ...]) -> bytes:
         return os.urandom(32) if self.value is None else _key(domain, self.value, labels)

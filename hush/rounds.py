@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
-from torch import nn
+import numpy as np
+from torch import Tensor, nn
 
 from hush import weights as flat
 from hush.coordinates import All
@@ -31,7 +32,10 @@ Charge = tuple[Event | None, Members]  # what a cohort pays for; None where ther
 
 @dataclass(frozen=True)
 class Report:
-    """One finished round, and the state after it (see State on how long it holds)."""
+    """One finished round, and the state after it (see State on how long it holds).
+
+    `refused` says, in a sentence each, which uploads the server did not take.
+    """
 
     round: int
     cohort: int
@@ -44,6 +48,8 @@ class Report:
     spent: Spent
     delta: float
     accountant: Accountant
+    refused: tuple[str, ...] = ()
+    alone: bool = False
 
     @cached_property
     def epsilon(self) -> dict[str, float | str]:
@@ -51,8 +57,20 @@ class Report:
         return self.spent.epsilon(self.delta, self.accountant)
 
     @property
+    def models(self) -> Iterator[Tensor]:
+        """The weights of this round: the shared ones, or each client's own where each is alone."""
+        if not self.alone:
+            yield self.state.weights
+            return
+        size = self.state.weights.numel()
+        for client in range(self.task.clients):
+            yield self.state.weights + self.state.memory.rows(np.array([client]), size)[0]
+
+    @property
     def model(self) -> nn.Module:
         """The task's model, a copy, with the weights of this round."""
+        if self.alone:
+            raise Mistake("each client trains alone and has a model of its own: take the weights from report.models")
         model = copy.deepcopy(self.task.model)
         flat.load(model, self.state.weights)
         return model
@@ -106,9 +124,9 @@ def rounds(
     for number in range(state.round + 1, rounds + 1):
         began = time.perf_counter()
         try:
-            state, cohort, aborted = loop.round(state, number)
+            state, cohort, aborted, refused = loop.round(state, number)
         except BaseException:
-            state.books.traffic.discard()  # the state stays as it was, and may be resumed from
+            state.books.discard()  # the state stays as it was, and may be resumed from
             raise
         yield Report(
             round=number,
@@ -122,6 +140,8 @@ def rounds(
             spent=Spent(tuple(counts.items()), state.participation.extremes()),
             delta=delta,
             accountant=accountant,
+            refused=refused,
+            alone=scheme.alone,
         )
 
 
@@ -136,8 +156,8 @@ class _Loop:
     replay: bool
     counts: Counter[Kind]  # of the events that the books hold
 
-    def round(self, state: State, number: int) -> tuple[State, int, bool]:
-        """One round: the state after it, how many took part, and whether it was aborted.
+    def round(self, state: State, number: int) -> tuple[State, int, bool, tuple[str, ...]]:
+        """One round: the state after it, how many took part, whether it was aborted, and what was refused.
 
         An aborted round moves nothing. The books are written last: a round that fails leaves them alone.
         """
@@ -148,16 +168,18 @@ class _Loop:
             state = replace(state, live=self.scheme.coordinates.draw(self.task, self.seed, number, None))
         try:
             total, plan = self._gather(self.scheme, state, number, "update", charges)
-        except Aborted:
-            return self._close(state, number, charges), 0, True
-        moved = self.scheme.move(plan, total)
+        except Aborted as aborted:
+            state.memory.discard()
+            return self._close(state, number, charges), 0, True, aborted.refused
+        moved, drift = self.scheme.move(plan, total, state.drift)
         if not bool(moved.isfinite().all()):
             raise Mistake(
                 f"round {number}: the model's weights are no longer finite; the run stops here and the last"
                 " good checkpoint stays: lower the training rate or check the model and the data for NaN"
             )
         clip = total.clip if total.clip is not None else state.clip
-        return self._close(replace(state, weights=moved, clip=clip), number, charges), total.count, False
+        state = replace(state, weights=moved, clip=clip, drift=drift)
+        return self._close(state, number, charges), total.count, False, total.refused
 
     def _elect(self, state: State, charges: list[Charge]) -> State:
         """The vote on the coordinates, for a scheme that has one, and the set where it is fixed."""
@@ -179,16 +201,20 @@ class _Loop:
     ) -> tuple[Total, Plan]:
         sampling, population = scheme.sampling, self.task.clients
         cohort: Members = sampling.draw(population, self.secret, number)
+        width = (state.weights if state.live is None else state.live).numel()
+        spec = scheme.specs(width, state.clip)[-1]
         floor = round((1 - sampling.tolerance) * len(cohort), 9)  # 0.3 of 10 is 3, not a hair more
-        plan = Plan(number, state.weights, state.live, sampling.cohort(population), floor, state.clip)
+        seats = self.seed.generator("seats", number).permutation(len(cohort)) if scheme.seated else None
+        plan = Plan(number, state.weights, state.live, sampling.cohort(population), floor, spec.clip, seats)
         event = scheme.event(plan, self.task, label)
         if event is not None:
             # On disk before anything leaves a client; an aborted round stays charged.
             self.ledger.record(event, self.replay)
         charges.append((event, cohort))
-        if len(cohort) < sampling.floor:
-            raise Aborted(f"round {number}: a cohort of {len(cohort)} is below the floor of {sampling.floor}")
-        total = self.transport.gather(scheme, self.task, plan, cohort, self.secret, state.traffic)
+        least = max(sampling.floor, spec.least)
+        if len(cohort) < least:
+            raise Aborted(f"round {number}: a cohort of {len(cohort)} is below the floor of {least}")
+        total = self.transport.gather(scheme, self.task, plan, cohort, self.secret, state.books)
         return scheme.server(plan, total, self.secret), plan
 
     def _close(self, state: State, number: int, charges: list[Charge]) -> State:
@@ -201,6 +227,6 @@ class _Loop:
                 self.counts[kind(event)] += 1
             else:
                 books.participation.join(cohort)
-        books.traffic.settle()
+        books.settle()
         books.round = number
         return replace(state, round=number)

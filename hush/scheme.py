@@ -1,6 +1,5 @@
 """A scheme is a value: which weights, how they train, what happens to the updates, how the server moves."""
 
-import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -8,24 +7,29 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from hush.aggregators import Aggregator, Sum
+from hush.aggregators import Aggregator, BitVote, Sum
 from hush.coordinates import All, Coordinates
 from hush.errors import Mistake
+from hush.memory import Memory
+from hush.packing import FLOATS
 from hush.privacy.events import Event, Level
 from hush.rng import SecretSeed
 from hush.sampling import Sampling
 from hush.spec import Context, Members, Plan, Spec, Total
-from hush.stages import Stage, Weigh
+from hush.stages import Coins, Noise, ServerNoise, Stage, TopFeedback, TwoBit, Weigh
 from hush.steps import Average, Step
 from hush.task import Task
 from hush.trainers import Dpsgd, Engine, Trainer
+
+MEMORY = 8e9  # bytes that the rows of all clients together may take in a simulation
 
 
 @dataclass(frozen=True)
 class Scheme:
     """The parts of a federated learning scheme. Any combination that passes `check` runs.
 
-    `apart`: nothing travels, since the data lie in one place: a comparator, without bytes.
+    `apart`: nothing travels: a comparator, without bytes. The data lie in one place, or else each client is `alone`
+    and goes on from its own weights, round after round.
     """
 
     trainer: Trainer
@@ -35,6 +39,7 @@ class Scheme:
     step: Step = Average()
     aggregator: Aggregator = Sum()
     apart: bool = False
+    alone: bool = False
 
     def specs(self, size: int, clip: float | None = None) -> list[Spec]:
         """The Spec before each stage, and after the last, for an update of `size` numbers."""
@@ -44,9 +49,14 @@ class Scheme:
         return specs
 
     @property
+    def source(self) -> Noise | ServerNoise | Coins | None:
+        """The stage that protects clients by its noise."""
+        return next((stage for stage in self.stages if isinstance(stage, Noise | ServerNoise | Coins)), None)
+
+    @property
     def level(self) -> Level | None:
         """Whom the noise protects: a whole client, one record of a client, or nobody."""
-        if self.specs(1)[-1].noise is not None:
+        if self.source is not None:
             return "client"
         return "record" if isinstance(self.trainer, Dpsgd) else None
 
@@ -57,8 +67,8 @@ class Scheme:
 
     def check(self, task: Task) -> None:
         """Refuse, before any data is touched, what cannot run or would break a guarantee."""
-        self.specs(1)
         self.coordinates.check(task)
+        spec = self.specs(self.coordinates.count(task.layout))[-1]
         if self.level == "client" and isinstance(self.trainer, Dpsgd):
             raise Mistake(
                 "Dpsgd protects records and Noise protects clients: one ledger holds one of them; leave one out"
@@ -69,7 +79,12 @@ class Scheme:
             raise Mistake("a noisy vote does not protect updates without noise: add Clip and Noise, or take TopK")
         if isinstance(self.trainer, Dpsgd):
             self.trainer.check(task)
-        whole = isinstance(self.coordinates, All) and self.specs(1)[-1].bits == 32
+        self._check_memory(task)
+        twos = [stage for stage in self.stages if isinstance(stage, TwoBit)]
+        votes = self.aggregator.places if isinstance(self.aggregator, BitVote) else None
+        if [stage.places for stage in twos] != ([] if votes is None else [votes]):
+            raise Mistake("TwoBit(p) and BitVote(p) belong together: give both, with the same p")
+        whole = isinstance(self.coordinates, All) and (spec.form, spec.size) == (FLOATS, task.layout.parameters)
         if task.layout.buffers and (self.private or not whole):
             reason = (
                 "its batch statistics leave the clients without noise"
@@ -80,23 +95,70 @@ class Scheme:
                 f"the model has buffers that training changes ({task.layout.buffers[0]}): {reason};"
                 " replace BatchNorm by GroupNorm, or set track_running_stats=False"
             )
-        expected = self.sampling.cohort(task.clients)
+        expected, least = self.sampling.cohort(task.clients), spec.least
+        if expected < least:
+            raise Mistake(
+                f"cohort={expected:g} cannot fill the {least} places of two-bit with p={least + 1}: take a cohort of"
+                f" at least {least}, or a smaller p"
+            )
         if expected > task.clients:
             raise Mistake(f"cohort={expected:g} is larger than the population of {task.clients}: lower it")
+
+    def _check_memory(self, task: Task) -> None:
+        """What clients keep between rounds must still fit the next one, and a simulation."""
+        feeds = any(isinstance(stage, TopFeedback) for stage in self.stages)
+        if feeds and not self.coordinates.fixed:
+            raise Mistake("TopFeedback keeps what it did not send, and coordinates are drawn each round: fix them")
+        if feeds and isinstance(self.trainer, Dpsgd):
+            raise Mistake("TopFeedback carries one round's noise into another, uncounted by Dpsgd: leave it out")
+        needed = 4 * self.coordinates.count(task.layout) * task.clients
+        if (feeds or self.alone) and needed > MEMORY:
+            raise Mistake(
+                f"{task.clients} clients that each keep a row would need {needed / 1e9:.0f} GB: take fewer clients, or"
+                " a smaller model"
+            )
 
     def width(self, plan: Plan) -> int:
         """How many coordinates an update has before the stages."""
         return plan.weights.numel() if plan.live is None else plan.live.numel()
 
-    def client(self, task: Task, plan: Plan, clients: Members, secret: SecretSeed, engine: Engine = Engine()) -> Tensor:
+    @property
+    def seated(self) -> bool:
+        """Whether each client of a cohort must know its place in it."""
+        return isinstance(self.aggregator, BitVote)
+
+    def client(
+        self,
+        task: Task,
+        plan: Plan,
+        clients: Members,
+        secret: SecretSeed,
+        engine: Engine = Engine(),
+        memory: Memory | None = None,
+    ) -> Tensor:
         """The uploads of a block of clients, one row each: training, then the stages in order."""
+        if self.alone:
+            return self._alone(task, plan, clients, secret, engine, memory)
         x = self.trainer.fit(task, plan.weights, plan.live, clients, secret, plan.round, engine)
         if x.untyped_storage().data_ptr() == plan.weights.untyped_storage().data_ptr():
             x = x.clone()  # stages work in place
         sizes = task.split.sizes_of(clients)
         for stage, spec in zip(self.stages, self.specs(self.width(plan), plan.clip), strict=False):
-            x = stage.encode(x, Context(spec, plan, clients, sizes, secret))
+            x = stage.encode(x, Context(spec, plan, clients, sizes, secret, memory))
         return x
+
+    def _alone(
+        self, task: Task, plan: Plan, clients: Members, secret: SecretSeed, engine: Engine, memory: Memory | None
+    ) -> Tensor:
+        """How far each client has come from the first weights, with nobody's help."""
+        if memory is None:
+            raise Mistake("a client that trains alone must keep its weights: use a transport with client memory")
+        moved = memory.rows(clients, self.width(plan))
+        for row, client in zip(moved, clients, strict=True):
+            own = plan.weights + row
+            row += self.trainer.fit(task, own, plan.live, np.array([client]), secret, plan.round, engine)[0]
+        memory.note(clients, moved)
+        return moved
 
     def server(self, plan: Plan, total: Total, secret: SecretSeed) -> Total:
         """The stages' other halves, in reverse order."""
@@ -106,10 +168,15 @@ class Scheme:
             total = stage.decode(total, replace(nobody, spec=spec))
         return total
 
-    def move(self, plan: Plan, total: Total) -> Tensor:
-        """The next weights: the mean divides by the planned cohort where clients are hidden, else by the survivors."""
+    def move(self, plan: Plan, total: Total, drift: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        """The next weights, and what the step keeps.
+
+        The mean divides by the planned cohort where clients are hidden, else by the survivors.
+        """
         divisor = plan.cohort if self.level == "client" else float(total.count)
-        return self.step.move(plan.weights, plan.live, total.body / divisor) if divisor else plan.weights
+        if not divisor:
+            return plan.weights, drift
+        return self.step.move(plan.weights, plan.live, total.body / divisor, drift)
 
     def chances(self, task: Task) -> npt.NDArray[np.float64] | None:
         """Of each client, the chance of a record to be in a batch; None where records are not what is protected."""
@@ -117,19 +184,28 @@ class Scheme:
             return None
         return self.trainer.chance(task.split.sizes).numpy()
 
+    def slack(self, population: int) -> float:
+        """The chance that a client's presence decides whether a round aborts, and all can see it."""
+        found, source = self.sampling.slack(population), self.source
+        if isinstance(source, Coins) and self.sampling.kind == "poisson":
+            found += source.slack(population, self.sampling.rate(population), self.sampling.cohort(population))
+        return found
+
     def event(self, plan: Plan, task: Task, label: str = "update") -> Event | None:
         """What this round releases, for the ledger; None where there is no noise and so no guarantee."""
         if isinstance(self.trainer, Dpsgd):
             return self.trainer.event(plan.round, self.sampling, task, label)
-        spec = self.specs(self.width(plan), plan.clip)[-1]
-        if spec.noise is None:
+        source = self.source
+        if source is None:
             return None
+        found = source.multipliers(plan)
         return Event(
             round=plan.round,
-            noise=spec.noise,
-            share=spec.noise / math.sqrt(plan.floor or 1.0),
+            noise=found.model,
+            share=found.upload,
             rate=self.sampling.rate(task.clients),
             sampling=self.sampling.kind,
-            slack=self.sampling.slack(task.clients),
+            slack=self.slack(task.clients),
             label=label,
+            server=None if found.server == found.model else found.server,
         )

@@ -1,12 +1,15 @@
 """What parts tell each other: the Spec before any data, the Plan of a round, the Total of a round."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
+from hush.memory import Memory
+from hush.packing import Floats, Form
 from hush.rng import SecretSeed
 
 Members = npt.NDArray[np.int64]
@@ -17,15 +20,17 @@ class Spec:
     """What is known of an upload before any data: its length, its norm, its noise.
 
     `l2` bounds what one client adds to the sum. `noise` is the multiplier of the summed noise: its
-    deviation is `noise * l2`. `clip` is the adaptive bound in force, if there is one.
+    deviation is `noise * l2`. `clip` is the bound in force that a stage moves from round to round, if there
+    is one. `form` is how it is packed. `least` is the fewest uploads that can be combined.
     """
 
     size: int
     l2: float = math.inf
-    bits: int = 32
+    form: Form = Floats()
     noise: float | None = None
     weighted: bool = False
     clip: float | None = None
+    least: int = 0
 
 
 @dataclass(frozen=True)
@@ -34,7 +39,8 @@ class Plan:
 
     `cohort` is the number of clients that the mean divides by (the expected number under Poisson
     sampling). `floor` is the fewest clients that the noise relies on: each share is sized for it, and
-    with fewer survivors the round is aborted.
+    with fewer survivors the round is aborted. `seats` are the places in the cohort of the clients that the plan
+    goes to, in a public random order, where the scheme asks for them.
     """
 
     round: int
@@ -43,24 +49,53 @@ class Plan:
     cohort: float
     floor: float
     clip: float | None = None
+    seats: Members | None = None
+
+    def to(self, places: slice | list[int]) -> "Plan":
+        """The plan as it goes to some of the cohort."""
+        return self if self.seats is None else replace(self, seats=self.seats[places])
+
+
+class Uploads(NamedTuple):
+    """Some clients' uploads, one row each; the numbers of their records; their seats, where the scheme has any."""
+
+    rows: Tensor
+    sizes: Tensor
+    seats: Members | None = None
 
 
 @dataclass(frozen=True)
 class Total:
-    """What the server sees of the uploads: their sum, how many, and their summed weight."""
+    """What the server sees of the uploads: their sum, how many, and their summed weight.
+
+    `refused` says, in a sentence each, which uploads it did not take.
+    """
 
     body: Tensor
     count: int
     weight: float
     clip: float | None = None
+    refused: tuple[str, ...] = ()
+
+
+class Multipliers(NamedTuple):
+    """What noise counts for: against readers of the models, the server that sees the sum, a reader of one upload."""
+
+    model: float
+    server: float
+    upload: float
 
 
 @dataclass(frozen=True)
 class Context:
-    """What a stage may know while it works: its incoming Spec, the plan, the rows' clients, the secrets."""
+    """What a stage may know while it works: its incoming Spec, the plan, the rows' clients, the secrets.
+
+    `memory` is what each client kept from the rounds before, where it can keep something.
+    """
 
     spec: Spec
     plan: Plan
     clients: Members
     sizes: Tensor
     secret: SecretSeed
+    memory: Memory | None = None

@@ -1,11 +1,12 @@
 """What a round leaves to the next."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
 from hush import weights as flat
 from hush.errors import Mistake
+from hush.memory import Memory
 from hush.privacy.views import Participation
 from hush.task import Task
 from hush.traffic import Traffic
@@ -18,19 +19,30 @@ class Books:
     round: int
     traffic: Traffic
     participation: Participation
+    memory: Memory = field(default_factory=Memory)
 
     @classmethod
     def first(cls, clients: int) -> "Books":
         """Before the first round."""
         return cls(0, Traffic(clients), Participation(clients))
 
+    def settle(self) -> None:
+        """Count and keep what was noted in the round."""
+        self.traffic.settle()
+        self.memory.settle()
+
+    def discard(self) -> None:
+        """Forget what was noted of a round that did not come to its end."""
+        self.traffic.discard()
+        self.memory.discard()
+
 
 @dataclass(frozen=True)
 class State:
     """All that a round leaves to the next. Random streams need none of it: they are named, not kept.
 
-    Weights, live set and clip stay as they are. The books move on with the loop: take a `copy` of the state
-    while its round is the last one, to keep it beside a loop that goes on.
+    Weights, live set, clip and drift (what the server's step keeps) stay as they are. The books move on with the
+    loop: take a `copy` of the state while its round is the last one, to keep it beside a loop that goes on.
     """
 
     round: int
@@ -38,6 +50,7 @@ class State:
     live: Tensor | None
     clip: float | None
     books: Books
+    drift: Tensor | None = None
 
     @classmethod
     def first(cls, task: Task) -> "State":
@@ -59,11 +72,17 @@ class State:
         """What each client took part in."""
         return self._books().participation
 
+    @property
+    def memory(self) -> Memory:
+        """What each client kept."""
+        return self._books().memory
+
     def copy(self) -> "State":
         """A state of its own: later rounds do not change it."""
         books = self._books()
         traffic = Traffic(books.traffic.clients, books.traffic.counts.copy())
-        return replace(self, books=Books(self.round, traffic, Participation.of(books.participation.state())))
+        joined = Participation.of(books.participation.state())
+        return replace(self, books=Books(self.round, traffic, joined, books.memory.copy()))
 
     def _books(self) -> Books:
         if not self.current:

@@ -12,8 +12,10 @@ from hush.errors import Mistake
 class Step(Protocol):
     """Moves the weights by the mean update."""
 
-    def move(self, weights: Tensor, live: Tensor | None, mean: Tensor) -> Tensor:
-        """New weights; the old ones stay as they are."""
+    def move(
+        self, weights: Tensor, live: Tensor | None, mean: Tensor, drift: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """New weights, and what the server keeps for the next round (None at first); the old ones stay as they are."""
         ...
 
 
@@ -27,10 +29,11 @@ class SignStep:
         if not 0 < self.gamma < math.inf:
             raise Mistake(f"gamma={self.gamma} must be positive and finite: the length of a step in each weight")
 
-    def move(self, weights: Tensor, live: Tensor | None, mean: Tensor) -> Tensor:
+    def move(
+        self, weights: Tensor, live: Tensor | None, mean: Tensor, drift: Tensor | None = None
+    ) -> tuple[Tensor, None]:
         """Every live coordinate moves by gamma."""
-        update = mean.to(weights.dtype).sign_().mul_(self.gamma)
-        return weights + update if live is None else weights.index_add(0, live, update)
+        return _moved(weights, live, mean.to(weights.dtype).sign_().mul_(self.gamma)), None
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,56 @@ class Average:
 
     rate: float = 1.0
 
-    def move(self, weights: Tensor, live: Tensor | None, mean: Tensor) -> Tensor:
+    def move(
+        self, weights: Tensor, live: Tensor | None, mean: Tensor, drift: Tensor | None = None
+    ) -> tuple[Tensor, None]:
         """Only the live coordinates move."""
-        update = (self.rate * mean).to(weights.dtype)
-        return weights + update if live is None else weights.index_add(0, live, update)
+        return _moved(weights, live, (self.rate * mean).to(weights.dtype)), None
+
+
+class Recovery(Protocol):
+    """Rebuilds an update from fewer numbers."""
+
+    def recover(self, y: Tensor, size: int) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class Momentum:
+    """v <- keep * v + mean update, w <- w + rate * v; where updates are sensed, v is, and w moves by what it tells of.
+
+    Sensing is linear, so that momentum of what was sensed is what is sensed of momentum: one recovery a round.
+    """
+
+    rate: float
+    keep: float = 0.9
+    sense: Recovery | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.rate < math.inf:
+            raise Mistake(f"server_rate={self.rate} must be positive and finite")
+        if not 0 <= self.keep < 1:
+            raise Mistake(f"momentum={self.keep} must be in [0, 1): what is kept of the step before")
+
+    def move(
+        self, weights: Tensor, live: Tensor | None, mean: Tensor, drift: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Only the live coordinates move; the drift is kept in float64."""
+        drift = mean.double() if drift is None else self.keep * drift + mean
+        size = weights.numel() if live is None else live.numel()
+        update = drift if self.sense is None else self.sense.recover(drift, size)
+        return _moved(weights, live, (self.rate * update).to(weights.dtype)), drift
+
+
+@dataclass(frozen=True)
+class Stay:
+    """The shared model stays as it is: each client has its own."""
+
+    def move(
+        self, weights: Tensor, live: Tensor | None, mean: Tensor, drift: Tensor | None = None
+    ) -> tuple[Tensor, None]:
+        """The weights as they are."""
+        return weights, None
+
+
+def _moved(weights: Tensor, live: Tensor | None, update: Tensor) -> Tensor:
+    return weights + update if live is None else weights.index_add(0, live, update)

@@ -1,11 +1,11 @@
 """Real bytes: the two messages of a round. A message that is not exactly right is refused.
 
-plan    header (48 bytes), live coordinates (4 bytes each, only where clients cannot derive them),
-        weights (4 bytes each; none in round 1, where every client has them from the public seed)
-upload  header (28 bytes), one number per coordinate: 4 bytes each, or signs, 8 to a byte (the highest bit first;
-        1 is plus; what is left of the last byte is 0)
+plan    header (48 bytes), the client's seat (4 bytes, only where the scheme has seats), live coordinates (4 bytes
+        each, only where clients cannot derive them), weights (4 bytes each; none in round 1, where every client
+        has them from the public seed)
+upload  header (28 bytes), the numbers in the form that the scheme's last stage states (hush/packing.py)
 
-The header is protocol, the rest is payload. Little-endian; a CRC-32 over all that precedes it ends the
+The header and the seat are protocol, the rest is payload. Little-endian; a CRC-32 over all that precedes it ends the
 header; it covers the payload too. An upload names the plan that it answers by the first 8 bytes of the
 plan's BLAKE2b digest, so that an upload of another round or to another model is refused.
 """
@@ -24,11 +24,12 @@ from torch import Tensor
 
 from hush.coordinates import Coordinates
 from hush.errors import Mistake
+from hush.packing import FLOATS, Form
 from hush.spec import Plan
 
 PLAN = struct.Struct("<4sBBHIIIddd")
 UPLOAD = struct.Struct("<4sBBHII8s")
-CRC = struct.Struct("<I")
+CRC = SEAT = struct.Struct("<I")
 MAGIC, VERSION = b"hush", 1
 PLAN_HEADER, UPLOAD_HEADER = PLAN.size + CRC.size, UPLOAD.size + CRC.size
 
@@ -52,22 +53,31 @@ class Message:
 
 
 def pack_plan(plan: Plan, coordinates: Coordinates) -> Message:
-    """What travels down to a client."""
+    """What travels down to a client; with seats the plan is one client's."""
     first = plan.round <= 1
     indices = plan.live if plan.live is not None and not coordinates.derivable else None
     values = plan.weights[plan.live] if plan.live is not None and coordinates.fixed else plan.weights
     values = values[:0] if first else values
     count = 0 if indices is None else indices.numel()
     clip = math.nan if plan.clip is None else plan.clip
-    head = PLAN.pack(MAGIC, VERSION, 1, 32, plan.round, count, values.numel(), plan.cohort, plan.floor, clip)
+    seat = b"" if plan.seats is None else SEAT.pack(*plan.seats)
+    kind = 3 if seat else 1
+    head = PLAN.pack(MAGIC, VERSION, kind, 32, plan.round, count, values.numel(), plan.cohort, plan.floor, clip)
     body = [] if indices is None else [indices.numpy().astype("<u4").data]
-    return _seal(head, *body, _floats(values))
+    return _seal(head, seat, *body, FLOATS.pack(values))
 
 
-def unpack_plan(data: bytes, start: Tensor, live: Tensor | None, coordinates: Coordinates) -> Plan:
+def unpack_plan(
+    data: bytes, start: Tensor, live: Tensor | None, coordinates: Coordinates, seated: bool = False
+) -> Plan:
     """At the client: the plan, from the initial weights and, where it can be derived, the live set."""
-    fields, body = _open(data, PLAN, kind=1, name="plan")
+    fields, body = _open(data, PLAN, kind=3 if seated else 1, name="plan")
     round, count, size, cohort, floor, clip = fields
+    seats = None
+    if seated:
+        if len(body) < SEAT.size:
+            raise Mistake(f"plan of round {round} names no seat: refused")
+        seats, body = np.array(SEAT.unpack(body[: SEAT.size]), np.int64), body[SEAT.size :]
     if len(body) != 4 * (count + size):
         raise Mistake(f"plan of round {round} announces {count + size} numbers and carries {len(body) // 4}")
     if bool(count) == coordinates.derivable:
@@ -82,55 +92,43 @@ def unpack_plan(data: bytes, start: Tensor, live: Tensor | None, coordinates: Co
     weights = start.clone()
     if size:
         weights[target] = torch.from_numpy(np.frombuffer(body[4 * count :], "<f4").copy())
-    return Plan(round, weights, live, cohort, floor, None if math.isnan(clip) else clip)
+    return Plan(round, weights, live, cohort, floor, None if math.isnan(clip) else clip, seats)
 
 
-def pack_upload(row: Tensor, round: int, answers: bytes, bits: int = 32) -> Message:
-    """What travels up from one client: `answers` is the digest of the plan, `bits` what a number takes (32 or 1)."""
-    head = UPLOAD.pack(MAGIC, VERSION, 2, bits, round, row.numel(), answers)
-    return _seal(head, _signs(row) if bits == 1 else _floats(row))
+def pack_upload(row: Tensor, round: int, answers: bytes, form: Form = FLOATS) -> Message:
+    """What travels up from one client: `answers` is the digest of the plan."""
+    head = UPLOAD.pack(MAGIC, VERSION, 2, form.bits, round, row.numel(), answers)
+    return _seal(head, b"", form.pack(row))
 
 
-def unpack_upload(data: bytes, size: int, round: int, answers: bytes, bits: int = 32) -> Tensor:
+def blank_upload(size: int, form: Form) -> Message:
+    """As long as every upload of a round, whatever it says."""
+    return Message(bytes(UPLOAD_HEADER + form.length(size)), UPLOAD_HEADER)
+
+
+def unpack_upload(data: bytes, size: int, round: int, answers: bytes, form: Form = FLOATS) -> Tensor:
     """At the server: the numbers, if they are exactly what this round asked for."""
-    (found, count, digest), body = _open(data, UPLOAD, kind=2, name="upload", bits=bits)
+    (found, count, digest), body = _open(data, UPLOAD, kind=2, name="upload", bits=form.bits)
     if found != round:
         raise Mistake(f"upload of round {found} came in round {round}: refused")
     if digest != answers:
         raise Mistake(f"upload of round {round} answers another plan: refused")
-    if count != size or len(body) != (size * bits + 7) // 8:
+    if count != size or len(body) != form.length(size):
         raise Mistake(
-            f"upload of round {round} carries {len(body) * 8 // bits} numbers where {size} were expected: refused"
+            f"upload of round {round} carries {count} numbers in {len(body)} bytes where {size} in"
+            f" {form.length(size)} were expected: refused"
         )
-    if bits == 1:
-        return _from_signs(body, size, round)
-    return torch.from_numpy(np.frombuffer(body, "<f4").copy())
+    try:
+        return form.unpack(body, size)
+    except Mistake as mistake:
+        raise Mistake(f"upload of round {round}: {mistake}: refused") from None
 
 
-def _signs(row: Tensor) -> memoryview:
-    plus, minus = (row == 1).numpy(), (row == -1).numpy()
-    if np.count_nonzero(plus) + np.count_nonzero(minus) < row.numel():
-        raise Mistake("an upload of signs holds numbers other than 1 and -1: put Sign() last")
-    return np.packbits(plus).data
-
-
-def _from_signs(body: memoryview, size: int, round: int) -> Tensor:
-    found = np.unpackbits(np.frombuffer(body, np.uint8))
-    if found[size:].any():
-        raise Mistake(f"upload of round {round} has bits after its {size} signs: refused")
-    return torch.from_numpy(found[:size].astype(np.float32)).mul_(2).sub_(1)
-
-
-def _floats(values: Tensor) -> memoryview:
-    """The numbers as they travel, without a copy where they already lie so."""
-    return np.ascontiguousarray(values.numpy(), dtype="<f4").data
-
-
-def _seal(head: bytes, *body: memoryview) -> Message:
-    check = zlib.crc32(head)
+def _seal(head: bytes, seat: bytes, *body: memoryview) -> Message:
+    check = zlib.crc32(seat, zlib.crc32(head))
     for part in body:
         check = zlib.crc32(part, check)
-    return Message(b"".join((head, CRC.pack(check), *body)), len(head) + CRC.size)
+    return Message(b"".join((head, CRC.pack(check), seat, *body)), len(head) + CRC.size + len(seat))
 
 
 def _open(

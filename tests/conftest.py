@@ -1,7 +1,6 @@
 """A small task on the bundled digits: unequal clients, some with fewer rows than a batch, some with more."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 import torch
@@ -10,8 +9,8 @@ from hypothesis import HealthCheck, settings
 from sklearn.datasets import load_digits
 from torch import nn
 
-from hush.catalogue import Knobs
 from hush.data.samples import Samples, Split
+from hush.knobs import Knobs
 from hush.rng import PublicSeed
 from hush.sampling import Fixed
 from hush.stages import Clip
@@ -61,6 +60,5 @@ def task(make: Make) -> Task:
 @pytest.fixture
 def knobs() -> Knobs:
     """Settings that fit the small task: batches of 5, so that 6 of 12 clients have no more rows than that."""
-    return replace(
-        Knobs(), sampling=Fixed(5), ratio=0.1, rate=0.2, steps=3, batch=5, probe=4, clip=Clip(0.45), noise=0.8
-    )
+    given = {"sampling": Fixed(5), "ratio": 0.1, "rate": 0.2, "steps": 3, "batch": 5, "probe": 4, "clip": Clip(0.45)}
+    return Knobs(**given, noise=0.8, places=4, chunks=10)

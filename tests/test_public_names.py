@@ -2,9 +2,10 @@
 
 import hush
 
-NAMES = """Aborted AdaptiveClip All Average Clip Dpsgd Engine Fixed Ledger Local Loopback Mistake Noise Only Poisson
-PublicSeed RandomK Report Samples Scheme SecretSeed Sgd Sign SignStep Sparse Split State Task TopK Vote Weigh
-evaluate load partition rounds samples scheme""".split()
+NAMES = """Aborted AdaptiveClip All Average BitVote Clip Coins Dpsgd Engine Fixed Ledger Local Loopback Mistake
+Momentum Noise Only Poisson PublicSeed Qsgd RandomK Report Samples Scheme SecretSeed Sense ServerNoise Sgd Sign
+SignStep Sparse Split State Stay Sum Task TopFeedback TopK TwoBit Vote Weigh evaluate load partition rounds samples
+scheme""".split()
 
 
 def test_the_list_of_public_names():

@@ -9,9 +9,10 @@ import pytest
 import torch
 from torch import nn
 
-from hush.catalogue import ENTRIES, Knobs
+from hush.catalogue import ENTRIES
 from hush.data.samples import Samples, Split
 from hush.errors import Mistake
+from hush.knobs import Knobs
 from hush.metrics import evaluate
 from hush.privacy.ledger import Ledger
 from hush.privacy.views import Spent
@@ -61,13 +62,16 @@ def test_a_client_of_nan_does_not_stop_a_private_run(task: Task, knobs: Knobs) -
     assert report.state.weights.isfinite().all()
 
 
-@pytest.mark.parametrize("name", [name for name in ENTRIES if name not in ("fl-std", "fl-standard", "centralized")])
+WHOLE = ("fl-std", "fl-standard", "centralized", "standalone")  # all weights, and what goes with them
+
+
+@pytest.mark.parametrize("name", [name for name in ENTRIES if name not in WHOLE])
 def test_batch_norm_is_refused(name: str, make, knobs: Knobs) -> None:
     if ENTRIES[name].level == "record":
         with pytest.raises(Mistake, match=r"BatchNorm .*mixes the records of a batch.*GroupNorm"):
             next(rounds(ENTRIES[name].scheme(knobs), normed(make), rounds=1))
         return
-    why = "without noise" if name.endswith("-dp") else "do not travel"
+    why = "without noise" if ENTRIES[name].private else "do not travel"
     with pytest.raises(Mistake, match=rf"buffers .*{why}.*replace BatchNorm by GroupNorm"):
         next(rounds(ENTRIES[name].scheme(knobs), normed(make), rounds=1))
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hush import wire
 from hush.coordinates import All, Coordinates, RandomK, Vote
 from hush.errors import Mistake
+from hush.packing import Codes, Floats
 from hush.spec import Plan
 
 START = torch.arange(10, dtype=torch.float32)
@@ -127,8 +128,8 @@ def test_wrong_length(change: str) -> None:
     [
         (3, 8, ANSWERS, "upload of round 7 came in round 8"),
         (3, 7, b"87654321", "answers another plan"),
-        (4, 7, ANSWERS, "carries 3 numbers where 4 were expected"),
-        (2, 7, ANSWERS, "carries 3 numbers where 2 were expected"),
+        (4, 7, ANSWERS, "carries 3 numbers in 12 bytes where 4 in 16 were expected"),
+        (2, 7, ANSWERS, "carries 3 numbers in 12 bytes where 2 in 8 were expected"),
     ],
 )
 def test_an_upload_to_another_question(size: int, round: int, answers: bytes, sentence: str) -> None:
@@ -183,25 +184,32 @@ def test_a_plan_that_names_another_set() -> None:
 
 @given(st.lists(st.sampled_from([1.0, -1.0]), min_size=1, max_size=40))
 def test_signs_come_back(values: list[float]) -> None:
-    message = wire.pack_upload(torch.tensor(values), 3, ANSWERS, bits=1)
+    message = wire.pack_upload(torch.tensor(values), 3, ANSWERS, form=Codes(1))
     assert message.payload == (len(values) + 7) // 8
-    assert wire.unpack_upload(message.data, len(values), 3, ANSWERS, bits=1).tolist() == values
+    assert wire.unpack_upload(message.data, len(values), 3, ANSWERS, form=Codes(1)).tolist() == values
 
 
 def test_signs_that_are_none_are_refused() -> None:
-    with pytest.raises(Mistake, match="other than 1 and -1"):
-        wire.pack_upload(torch.tensor([1.0, 0.0]), 3, ANSWERS, bits=1)
-    signs = wire.pack_upload(torch.ones(3), 7, ANSWERS, bits=1).data
+    with pytest.raises(Mistake, match="numbers that are none of them"):
+        wire.pack_upload(torch.tensor([1.0, 0.0]), 3, ANSWERS, form=Codes(1))
+    signs = wire.pack_upload(torch.ones(3), 7, ANSWERS, form=Codes(1)).data
     for place in range(len(signs)):
         with pytest.raises(Mistake):
-            wire.unpack_upload(flipped(signs, place), 3, 7, ANSWERS, bits=1)
-    for data, size, bits in ((signs, 3, 32), (UPLOAD, 3, 1), (signs, 11, 1), (signs + b"\0", 3, 1), (signs[:-1], 3, 1)):
+            wire.unpack_upload(flipped(signs, place), 3, 7, ANSWERS, form=Codes(1))
+    for data, size, form in (
+        (signs, 3, Floats()),
+        (UPLOAD, 3, Codes(1)),
+        (signs, 3, Codes(2)),
+        (signs, 11, Codes(1)),
+        (signs + b"\0", 3, Codes(1)),
+        (signs[:-1], 3, Codes(1)),
+    ):
         with pytest.raises(Mistake):
-            wire.unpack_upload(data, size, 7, ANSWERS, bits=bits)
-    longer = wire.pack_upload(torch.ones(5), 7, ANSWERS, bits=1).data
+            wire.unpack_upload(data, size, 7, ANSWERS, form)
+    longer = wire.pack_upload(torch.ones(5), 7, ANSWERS, form=Codes(1)).data
     head = wire.UPLOAD.pack(wire.MAGIC, wire.VERSION, 2, 1, 7, 3, ANSWERS)
     padded = (
         head + wire.CRC.pack(zlib.crc32(longer[wire.UPLOAD_HEADER :], zlib.crc32(head))) + longer[wire.UPLOAD_HEADER :]
     )
-    with pytest.raises(Mistake, match="bits after its 3 signs"):
-        wire.unpack_upload(padded, 3, 7, ANSWERS, bits=1)
+    with pytest.raises(Mistake, match="bits after its 3 numbers"):
+        wire.unpack_upload(padded, 3, 7, ANSWERS, form=Codes(1))

@@ -3,17 +3,16 @@
 from collections.abc import Iterable
 from typing import Protocol
 
-from torch import Tensor
-
 from hush.aggregators.sum import Sum
-from hush.spec import Total
+from hush.aggregators.vote import BitVote
+from hush.spec import Total, Uploads
 
-__all__ = ["Aggregator", "Sum"]
+__all__ = ["Aggregator", "BitVote", "Sum"]
 
 
 class Aggregator(Protocol):
     """Turns uploads into one Total."""
 
-    def combine(self, uploads: Iterable[tuple[Tensor, Tensor]], size: int) -> Total:
-        """From blocks of (uploads, numbers of records), one row per client."""
+    def combine(self, uploads: Iterable[Uploads], size: int) -> Total:
+        """From blocks of uploads, one row per client."""
         ...

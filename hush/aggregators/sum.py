@@ -6,19 +6,18 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
 
-from hush.spec import Total
+from hush.spec import Total, Uploads
 
 
 @dataclass(frozen=True)
 class Sum:
     """The sum of the uploads in float64, taken as they come: memory does not grow with the cohort."""
 
-    def combine(self, uploads: Iterable[tuple[Tensor, Tensor]], size: int) -> Total:
-        """From blocks of (uploads, numbers of records), one row per client."""
+    def combine(self, uploads: Iterable[Uploads], size: int) -> Total:
+        """From blocks of uploads, one row per client."""
         body, count, weight = np.zeros(size), 0, 0.0
-        for rows, sizes in uploads:
+        for rows, sizes, _ in uploads:
             _add(body, rows.numpy())
             count += len(rows)
             weight += float(sizes.sum())

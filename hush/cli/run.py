@@ -45,6 +45,13 @@ def run(
     share: Annotated[float | None, typer.Option(help="The public share of the rows with label 1.")] = None,
     batches: Annotated[str | None, typer.Option(help="Batches of records: poisson or fixed.")] = None,
     gamma: Annotated[float | None, typer.Option(help="The step of a scheme that sends signs.")] = None,
+    places: Annotated[int | None, typer.Option(help="Two-bit's p: the bits of a number.")] = None,
+    bound: Annotated[float | None, typer.Option(help="Two-bit's m: the largest number that is not cut.")] = None,
+    follow: Annotated[bool | None, typer.Option("--follow", help="Two-bit's m follows the mean.")] = None,
+    bits: Annotated[int | None, typer.Option(help="Bits per weight, where a scheme lets choose.")] = None,
+    chunks: Annotated[int | None, typer.Option(help="Parts of an update that fl-cs senses.")] = None,
+    momentum: Annotated[float | None, typer.Option(help="What the server's step keeps of the one before.")] = None,
+    server_rate: Annotated[float | None, typer.Option(help="The server's rate, beside its momentum.")] = None,
     floor: Annotated[int | None, typer.Option(help="Abort a round with a smaller cohort.")] = None,
     tolerance: Annotated[float | None, typer.Option(help="Fraction of a cohort that may drop out.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the simulation.")] = None,
@@ -82,6 +89,13 @@ def run(
         ("train", "share"): share,
         ("train", "batches"): batches,
         ("scheme", "gamma"): gamma,
+        ("scheme", "places"): places,
+        ("scheme", "bound"): bound,
+        ("scheme", "follow"): follow,
+        ("scheme", "bits"): bits,
+        ("scheme", "chunks"): chunks,
+        ("scheme", "momentum"): momentum,
+        ("scheme", "server_rate"): server_rate,
         ("sampling", "kind"): sampling,
         ("sampling", "cohort"): cohort,
         ("sampling", "floor"): floor,
@@ -102,23 +116,23 @@ def run(
 
     catalogue.entry(wanted.scheme.name)
     place = out if out is not None else _free(Path("runs"), wanted)
-    places = [place]
+    folders = [place]
     if repeat == 1:
         _train(wanted, place, resume)
     else:
         first = wanted.run.seed
-        places = [place / f"seed-{first + number}" for number in range(repeat)]
-        for number, folder in enumerate(places):
+        folders = [place / f"seed-{first + number}" for number in range(repeat)]
+        for number, folder in enumerate(folders):
             again = wanted.model_copy(update={"run": wanted.run.model_copy(update={"seed": first + number})})
             _train(again, folder, resume)
-    finished = [runs.read(folder) for folder in places]
+    finished = [runs.read(folder) for folder in folders]
     if json:
         rows = [{**run.last, "path": str(run.path)} for run in finished]
         print(json_module.dumps(rows[0] if repeat == 1 else {**runs.spread(finished), "runs": rows}))
         return
     console = Console()
     console.print(table.summary(finished[0]) if repeat == 1 else table.repeated(finished))
-    for folder in places:
+    for folder in folders:
         console.print(f"page: {folder / 'report.html'}", soft_wrap=True, highlight=False, markup=False)
 
 

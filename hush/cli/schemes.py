@@ -44,13 +44,12 @@ def _describe(found: Any) -> dict[str, Any]:
     """One entry as plain values; sizes come from the Spec that the parts themselves state."""
     import torch
 
-    from hush.catalogue import Knobs
+    from hush.knobs import Knobs
     from hush.models import cnn
     from hush.stages import Clip
     from hush.weights import Layout
 
-    usual = {key: value for key, value in found.usual.items() if key != "balance"}  # which needs two classes
-    scheme = found.scheme(Knobs(**{"clip": Clip(1.0), **usual, "noise": 1.0}))  # any noise: it has no default
+    scheme = found.scheme(Knobs(**{"clip": Clip(1.0), **found.settings, "noise": 1.0}))  # any noise: it has no default
     sent = scheme.coordinates.count(Layout.of(cnn(torch.Size((1, 28, 28)), 10)))
     spec, down = scheme.specs(sent)[-1], sent if scheme.coordinates.fixed else WEIGHTS
     return {
@@ -58,7 +57,7 @@ def _describe(found: Any) -> dict[str, Any]:
         "summary": found.summary,
         "paper": found.paper,
         "guarantee": scheme.level or "none",
-        "uplink_bits_per_weight": 0.0 if scheme.apart else round(spec.size * spec.bits / WEIGHTS, 4),
+        "uplink_bits_per_weight": 0.0 if scheme.apart else round(8 * spec.form.length(spec.size) / WEIGHTS, 4),
         "downlink_bits_per_weight": 0.0 if scheme.apart else round(down * 32 / WEIGHTS, 4),
         "coordinates": str(scheme.coordinates),
         "trainer": str(scheme.trainer),

@@ -29,6 +29,8 @@ class Facts:
     """What a run knows about its own privacy. epsilon: the views, by name; a value may be "none".
 
     batch, steps, reach, batches: see Event; for level record. unnoticed_epsilon: see views.unnoticed_epsilon.
+    trusted: the noise is the server's. coins: it is that of biased coins. paper_how: what the paper's own figure is,
+    where the run has no guarantee and the paper claims one.
     """
 
     scheme: str
@@ -53,6 +55,9 @@ class Facts:
     reach: int = 1
     batches: Sampling = "poisson"
     unnoticed_epsilon: float | None = None
+    trusted: bool = False
+    coins: bool = False
+    paper_how: str | None = None
 
 
 def card(facts: Facts) -> dict[str, Any]:
@@ -68,7 +73,8 @@ def card(facts: Facts) -> dict[str, Any]:
         "unnoised": list(facts.unnoised),
     }
     if not facts.private:
-        return {**common, "reason": facts.reason}
+        claim = {"epsilon": stated(facts.paper_epsilon), "how": facts.paper_how} if facts.paper_epsilon else None
+        return {**common, "reason": facts.reason, **({"paper": claim} if claim else {})}
     return {
         **common,
         "level": facts.level,
@@ -89,6 +95,8 @@ def render(card: Mapping[str, Any]) -> str:
     lines = [f"Privacy card: {card['scheme']}", ""]
     if card["guarantee"] == "none":
         lines += _wrapped("Guarantee", f"none: {card['reason']}. No epsilon can be stated.")
+        if card.get("paper"):
+            lines += _wrapped("The paper's", f"{_number(card['paper']['epsilon'])}: {card['paper']['how']}")
     else:
         lines += _wrapped("Guarantee", f"{card['guarantee']}, delta {card['delta']:g}, {card['accountant']} accountant")
         lines += _wrapped("Protected", card["protected"])
@@ -154,14 +162,26 @@ def _standing(facts: Facts) -> list[str]:
         "model: nobody outside the server learns who was drawn for a round",
         "the number of clients, the sampling rate and the divisor of the mean are public and fixed: a client"
         " that is removed stays registered and sends nothing",
-        "a client that took part knows its own noise share: against it a cohort of m clients has"
-        " sqrt((m - 1)/m) of the stated noise",
     ]
+    if facts.trusted:
+        found.append("model: the server is trusted. It sees every client's clipped update, and adds the noise itself")
+    else:
+        found.append(
+            "a client that took part knows its own noise share: against it a cohort of m clients has"
+            " sqrt((m - 1)/m) of the stated noise"
+        )
+    if facts.coins:
+        found.append(
+            "model: the server tosses a fair coin for each place of a round that no client took, and keeps it secret;"
+            " against the server itself only the clients' coins count"
+        )
     if facts.sampling == "fixed" and facts.accountant != "pld":
         found.append(
             "model: the worst pair of one fixed-size round is taken as the worst of all rounds together; "
             "this is not proven, and the pld accountant gives the proven bound"
         )
+    if facts.trusted:
+        return found
     if "upload" in facts.epsilon:
         found.append("server: it looks at the sum alone; it could read single uploads, see upload")
     else:

@@ -52,7 +52,7 @@ class Participation:
         if event.level == "record":
             self.joins.add(event, who)
         else:
-            self._server.add(who, _cost(event.noise, event))
+            self._server.add(who, _cost(event.noise if event.server is None else event.server, event))
             self._upload.add(who, _cost(event.share, event))
         self.charged += 1
         if event.label == "update":

@@ -30,7 +30,10 @@ STYLE: dict[Any, Any] = {
 
 
 def compare(several: Sequence[Run], out: Path) -> Path:
-    """Draw accuracy against uplink kB per client and, for the private runs, against epsilon (model view)."""
+    """Draw accuracy against uplink kB per client and, for the private runs, against epsilon (model view).
+
+    A run that sends nothing is a level line at its last accuracy: what can be had for no bytes.
+    """
     if out.suffix.lower() not in SUFFIXES:
         raise Mistake(f"out={str(out)!r} must end in one of {', '.join(SUFFIXES)}: for example compare.png")
     sent = [curve(run, lambda row: runs.kilobytes(row, "up")) for run in several]
@@ -44,7 +47,7 @@ def compare(several: Sequence[Run], out: Path) -> Path:
         FigureCanvasAgg(drawn)
         axes = drawn.subplots(1, len(panels), sharey=True, squeeze=False)[0]
         for axis, (title, curves) in zip(axes, panels, strict=True):
-            _panel(axis, title, curves, log=curves is sent)
+            _panel(axis, title, curves, [level(run) for run in several] if curves is sent else [])
         axes[0].set_ylabel(" or ".join(dict.fromkeys(words.measure(runs.measure(run)) for run in several)))
         if any(spent) and public:
             note = f"{public} run{'s'[: public > 1]} without a guarantee not shown"
@@ -74,14 +77,28 @@ def curve(run: Run, of: Callable[[runs.Row], float | None]) -> list[tuple[float,
     return [(cost, accuracy) for cost, accuracy in found if cost is not None and cost > 0]
 
 
-def _panel(axis: Any, title: str, curves: Sequence[Sequence[tuple[float, float]]], log: bool) -> None:
+def level(run: Run) -> float | None:
+    """The last accuracy of a run that sends nothing."""
+    found = runs.accuracies(run)
+    return found[-1][1] if found and runs.kilobytes(run.last, "up") == 0 else None
+
+
+def _panel(
+    axis: Any, title: str, curves: Sequence[Sequence[tuple[float, float]]], levels: Sequence[float | None]
+) -> None:
     axis.set_xlabel(title)
+    for number, height in enumerate(levels):
+        if height is not None:
+            axis.axhline(height, **_look(number))
     costs = [cost for curve in curves for cost, _ in curve]
+    if not costs and any(height is not None for height in levels):
+        axis.set_xticks([])
+        return
     if not costs:
         axis.text(0.5, 0.5, "no round evaluated yet", ha="center", va="center", transform=axis.transAxes)
         return
     low, high = min(costs), max(costs)
-    if log or high > 20 * low:
+    if levels or high > 20 * low:
         _log_axis(axis, low, high)
     for number, curve in enumerate(curves):
         if curve:

@@ -6,11 +6,29 @@ from torch import Tensor
 
 from hush.spec import Context, Spec, Total
 from hush.stages.clip import AdaptiveClip, Clip
-from hush.stages.noise import Noise
+from hush.stages.coins import Coins
+from hush.stages.feedback import TopFeedback
+from hush.stages.noise import Noise, ServerNoise
+from hush.stages.qsgd import Qsgd
+from hush.stages.sense import Sense
 from hush.stages.sign import Sign
+from hush.stages.twobit import TwoBit
 from hush.stages.weigh import Weigh
 
-__all__ = ["AdaptiveClip", "Clip", "Noise", "Sign", "Stage", "Weigh"]
+__all__ = [
+    "AdaptiveClip",
+    "Clip",
+    "Coins",
+    "Noise",
+    "Qsgd",
+    "Sense",
+    "ServerNoise",
+    "Sign",
+    "Stage",
+    "TopFeedback",
+    "TwoBit",
+    "Weigh",
+]
 
 
 class Stage(Protocol):

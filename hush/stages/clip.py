@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from hush.errors import Mistake
+from hush.packing import Floats
 from hush.spec import Context, Spec, Total
 
 # The smallest bound: far below it float32 cannot carry the numbers of a bounded row.
@@ -66,7 +67,7 @@ class Clip:
     def spec(self, s: Spec) -> Spec:
         """The norm is bounded from here on."""
         _check(s, "Clip")
-        return replace(s, l2=min(s.l2, self.bound), bits=32)
+        return replace(s, l2=min(s.l2, self.bound), form=Floats())
 
     def encode(self, x: Tensor, ctx: Context) -> Tensor:
         """Scale rows that are too long."""
@@ -113,7 +114,7 @@ class AdaptiveClip:
         if s.l2 < math.inf:
             raise Mistake("AdaptiveClip after another bound would follow that bound: keep one of them")
         bound, count = self._bounds(s)
-        return replace(s, size=s.size + 1, l2=math.hypot(bound, count / 2), clip=bound)
+        return replace(s, size=s.size + 1, l2=math.hypot(bound, count / 2), form=Floats(), clip=bound)
 
     def encode(self, x: Tensor, ctx: Context) -> Tensor:
         """The clipped rows, and what each says of its own norm."""

@@ -1,4 +1,4 @@
-"""Gaussian noise in shares."""
+"""Gaussian noise, in shares or by a trusted server."""
 
 import math
 from dataclasses import dataclass, replace
@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 
 from hush.errors import Mistake
-from hush.spec import Context, Spec, Total
+from hush.packing import Floats
+from hush.spec import Context, Multipliers, Plan, Spec, Total
 
 
 @dataclass(frozen=True)
@@ -22,16 +23,11 @@ class Noise:
     multiplier: float
 
     def __post_init__(self) -> None:
-        if not 0 < self.multiplier < math.inf:
-            raise Mistake(f"noise={self.multiplier} must be positive: a scheme without noise is one without -dp")
+        _check(self.multiplier)
 
     def spec(self, s: Spec) -> Spec:
         """Needs a bounded, unweighted input, and noise only once."""
-        if not s.l2 < math.inf:
-            raise Mistake(f"Noise({self.multiplier}) needs a bounded input: put Clip(c) before it")
-        if s.noise is not None:
-            raise Mistake(f"Noise({self.multiplier}) after another Noise: one is enough")
-        return replace(s, noise=self.multiplier, bits=32)
+        return _noisy(s, f"Noise({self.multiplier})", self.multiplier)
 
     def encode(self, x: Tensor, ctx: Context) -> Tensor:
         """Add each client's share."""
@@ -44,7 +40,56 @@ class Noise:
 
     def decode(self, total: Total, ctx: Context) -> Total:
         """Nothing to undo; an empty round gets its noise here."""
-        if total.count > 0:
-            return total
-        whole = ctx.secret.normal(total.body.numel(), "noise", ctx.plan.round, "server")
-        return replace(total, body=total.body + ctx.spec.l2 * self.multiplier * whole.double())
+        return total if total.count > 0 else _noised(total, ctx, self.multiplier)
+
+    def multipliers(self, plan: Plan) -> Multipliers:
+        """The sum has it for every reader, an upload its share."""
+        return Multipliers(self.multiplier, self.multiplier, self.multiplier / math.sqrt(plan.floor or 1.0))
+
+
+@dataclass(frozen=True)
+class ServerNoise:
+    """A trusted server adds N(0, (S sigma)^2) to the sum of the clipped updates (DP-FedAvg, McMahan et al. 2018).
+
+    Guarantee: what the server releases is a Gaussian mechanism of multiplier sigma for one client. None against
+    the server itself, or whoever reads what it gets.
+    """
+
+    multiplier: float
+
+    def __post_init__(self) -> None:
+        _check(self.multiplier)
+
+    def spec(self, s: Spec) -> Spec:
+        """Needs a bounded, unweighted input, and noise only once."""
+        return _noisy(s, f"ServerNoise({self.multiplier})", self.multiplier)
+
+    def encode(self, x: Tensor, ctx: Context) -> Tensor:
+        """Nothing is hidden from the server."""
+        return x
+
+    def decode(self, total: Total, ctx: Context) -> Total:
+        """The whole noise."""
+        return _noised(total, ctx, self.multiplier)
+
+    def multipliers(self, plan: Plan) -> Multipliers:
+        """The models' readers alone face noise."""
+        return Multipliers(self.multiplier, 0.0, 0.0)
+
+
+def _check(multiplier: float) -> None:
+    if not 0 < multiplier < math.inf:
+        raise Mistake(f"noise={multiplier} must be positive: a scheme without noise is one without -dp")
+
+
+def _noisy(s: Spec, name: str, multiplier: float) -> Spec:
+    if not s.l2 < math.inf:
+        raise Mistake(f"{name} needs a bounded input: put Clip(c) before it")
+    if s.noise is not None:
+        raise Mistake(f"{name} after another Noise: one is enough")
+    return replace(s, noise=multiplier, form=Floats())
+
+
+def _noised(total: Total, ctx: Context, multiplier: float) -> Total:
+    whole = ctx.secret.normal(total.body.numel(), "noise", ctx.plan.round, "server")
+    return replace(total, body=total.body + ctx.spec.l2 * multiplier * whole.double())

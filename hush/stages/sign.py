@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from hush.errors import Mistake
+from hush.packing import Codes
 from hush.spec import Context, Spec, Total
 
 
@@ -28,7 +29,7 @@ class Sign:
             raise Mistake("Sign() after Clip sends the same signs: leave Clip out, or put it behind")
         if s.weighted:
             raise Mistake("Sign() after Weigh() drops the weights: leave Weigh out")
-        return replace(s, l2=math.sqrt(s.size), bits=1)
+        return replace(s, l2=math.sqrt(s.size), form=Codes(1))
 
     def encode(self, x: Tensor, ctx: Context) -> Tensor:
         """+1 or -1."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 
 from hush.errors import Mistake
+from hush.packing import FLOATS
 from hush.spec import Context, Spec, Total
 
 
@@ -20,6 +21,8 @@ class Weigh:
         """Refused behind a bound, which it would break."""
         if s.noise is not None or s.l2 < float("inf"):
             raise Mistake("Weigh() after Clip or Noise breaks their bound: leave it out, weights are uniform under DP")
+        if s.form != FLOATS:
+            raise Mistake("Weigh() after a stage that rounds or picks has numbers that it cannot pack: leave it out")
         return replace(s, weighted=True)
 
     def encode(self, x: Tensor, ctx: Context) -> Tensor:

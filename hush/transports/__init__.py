@@ -5,8 +5,8 @@ from typing import Protocol
 from hush.rng import SecretSeed
 from hush.scheme import Scheme
 from hush.spec import Members, Plan, Total
+from hush.state import Books
 from hush.task import Task
-from hush.traffic import Traffic
 from hush.transports.local import Local
 from hush.transports.loopback import Loopback
 
@@ -17,7 +17,10 @@ class Transport(Protocol):
     """Brings a round's plan to its cohort and the uploads back."""
 
     def gather(
-        self, scheme: Scheme, task: Task, plan: Plan, cohort: Members, secret: SecretSeed, traffic: Traffic
+        self, scheme: Scheme, task: Task, plan: Plan, cohort: Members, secret: SecretSeed, books: Books
     ) -> Total:
-        """The total of the cohort's uploads. With fewer survivors than the plan's floor: Aborted."""
+        """The total of the cohort's uploads. With fewer survivors than the plan's floor: Aborted.
+
+        What clients keep for later rounds and the bytes are noted in the books, which the loop settles.
+        """
         ...

@@ -1,18 +1,17 @@
 """Clients in blocks, on the threads of this process."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from hush import wire, workers
 from hush.errors import Aborted, Mistake
 from hush.rng import SecretSeed
 from hush.scheme import Scheme
-from hush.spec import Members, Plan, Total
+from hush.spec import Members, Plan, Total, Uploads
+from hush.state import Books
 from hush.task import Task
-from hush.traffic import Traffic
 from hush.trainers.cohort import Engine, block
 
 
@@ -38,34 +37,37 @@ class Local:
         workers.count(self.workers)
 
     def gather(
-        self, scheme: Scheme, task: Task, plan: Plan, cohort: Members, secret: SecretSeed, traffic: Traffic
+        self, scheme: Scheme, task: Task, plan: Plan, cohort: Members, secret: SecretSeed, books: Books
     ) -> Total:
         """The total of the cohort's uploads."""
-        order = wire.pack_plan(plan, scheme.coordinates)
+        traffic, lost = books.traffic, self.lost
+        # With seats the plans differ by a number of fixed size: one of them is packed for all.
+        seat = None if plan.seats is None else np.zeros(1, np.int64)
+        order = wire.pack_plan(replace(plan, seats=seat), scheme.coordinates)
         if not scheme.apart:
             traffic.down(cohort, order)
-        lost = self.lost
         if lost is not None:
-            cohort = cohort[[not lost(plan.round, int(k)) for k in cohort]]
+            kept = [place for place, client in enumerate(cohort.tolist()) if not lost(plan.round, client)]
+            cohort, plan = cohort[kept], plan.to(kept)
         spec = scheme.specs(scheme.width(plan), plan.clip)[-1]
         if len(cohort) < plan.floor:
-            traffic.up(
-                cohort, wire.pack_upload(torch.ones(spec.size), plan.round, order.digest, spec.bits)
-            )  # sent in vain
+            traffic.up(cohort, wire.blank_upload(spec.size, spec.form))  # sent in vain
             raise Aborted(f"round {plan.round}: {len(cohort)} clients answered and the noise relies on {plan.floor:g}")
         length = self.block or block(task, plan.live)
-        blocks = [cohort[first : first + length] for first in range(0, len(cohort), length)]
+        blocks = [slice(first, first + length) for first in range(0, len(cohort), length)]
 
-        def train(members: Members) -> tuple[Tensor, Tensor]:
-            return scheme.client(task, plan, members, secret, self.engine), task.split.sizes_of(members)
+        def train(block: slice) -> Uploads:
+            members, own = cohort[block], plan.to(block)
+            rows = scheme.client(task, own, members, secret, self.engine, books.memory)
+            return Uploads(rows, task.split.sizes_of(members), own.seats)
 
-        def uploads() -> Iterator[tuple[Tensor, Tensor]]:
+        def uploads() -> Iterator[Uploads]:
             # A device other than the CPU is busy enough with one thread.
             number = self.workers if self.engine.device == "cpu" else 1
-            for place, (rows, sizes) in enumerate(workers.spread(train, blocks, number)):
+            for place, found in enumerate(workers.spread(train, blocks, number)):
                 if place == 0 and not scheme.apart:
-                    traffic.up(cohort, wire.pack_upload(rows[0], plan.round, order.digest, spec.bits))
-                yield rows, sizes
-                del rows  # before the next ones are made
+                    traffic.up(cohort, wire.pack_upload(found.rows[0], plan.round, order.digest, spec.form))
+                yield found
+                del found  # before the next ones are made
 
         return scheme.aggregator.combine(uploads(), spec.size)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from hush.aggregators import Sum
+from hush.spec import Uploads
 
 SIZE = 3
 numbers = st.floats(width=32, allow_nan=False, allow_infinity=False)
@@ -21,7 +22,7 @@ def test_in_the_order_of_the_clients(rows: list[list[float]], cuts: list[int]) -
     """As Python adds, one after the other, also where blocks are empty or cut anywhere."""
     x, sizes = torch.tensor(rows, dtype=torch.float32), torch.arange(1, len(rows) + 1)
     ends = [0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]
-    total = Sum().combine([(x[a:b], sizes[a:b]) for a, b in pairwise(ends)], SIZE)
+    total = Sum().combine([Uploads(x[a:b], sizes[a:b]) for a, b in pairwise(ends)], SIZE)
     expected = [0.0] * SIZE
     for row in rows:
         expected = [s + v for s, v in zip(expected, row, strict=True)]
@@ -33,7 +34,7 @@ def test_in_the_order_of_the_clients(rows: list[list[float]], cuts: list[int]) -
 def test_the_order_is_a_matter_of_bits() -> None:
     """The test above could fail: another order is another sum."""
     row = torch.tensor([[1e30, 1.0, 1.0], [1.0, 1.0, 1.0], [-1e30, 1.0, 1.0]])
-    sums = {float(Sum().combine([(row[order], torch.ones(3))], 3).body[0]) for order in ([0, 1, 2], [0, 2, 1])}
+    sums = {float(Sum().combine([Uploads(row[order], torch.ones(3))], 3).body[0]) for order in ([0, 1, 2], [0, 2, 1])}
     assert sums == {0.0, 1.0}
 
 
@@ -46,11 +47,11 @@ def test_blocks_are_not_kept() -> None:
     """Memory does not grow with the cohort: at most the block before is still there."""
     seen: list[weakref.ref[Tensor]] = []
 
-    def blocks() -> Iterator[tuple[Tensor, Tensor]]:
+    def blocks() -> Iterator[Uploads]:
         for _ in range(6):
             rows = torch.ones(2, SIZE)
             seen.append(weakref.ref(rows))
-            yield rows, torch.ones(2)
+            yield Uploads(rows, torch.ones(2))
             del rows
             assert sum(ref() is not None for ref in seen) <= 1
 

@@ -1,6 +1,7 @@
 """The command as a person uses it: what it prints, what it leaves, what it refuses."""
 
 import json
+import math
 import sys
 import tomllib
 
@@ -327,13 +328,81 @@ def test_schemes_list_bits_and_guarantees(hush):
     status, out, _ = hush("schemes", "--json")
     table = {row["name"]: row for row in json.loads(out)}
     assert status == 0
-    assert len(table) == 21
+    assert len(table) == 29
+    papers = [f"fl-{name}" for name in ("std", "top", "top-bis", "basic", "bas-2", "bas-3", "bas-4", "cs")]
+    papers += ["fl-standard", "fl-sign", *(f"{name}-dp" for name in (*papers, "fl-standard", "fl-sign"))]
+    ours = ["two-bit-dp", "fl-head", "fl-head-dp", "qsgd", "top-k-ef"]
+    assert set(table) == {*papers, "two-bit", "dp-fedavg", "centralized", "standalone", *ours}
+    assert table["two-bit"]["uplink_bits_per_weight"] == table["two-bit-dp"]["uplink_bits_per_weight"] == 2
+    assert table["qsgd"]["uplink_bits_per_weight"] == pytest.approx(4 + 32 / 512, abs=1e-3)
+    assert table["fl-cs"]["downlink_bits_per_weight"] == table["top-k-ef"]["downlink_bits_per_weight"] == 32
     assert table["fl-sign-dp"]["uplink_bits_per_weight"] == 1
     assert table["centralized"]["uplink_bits_per_weight"] == 0
     assert table["fl-top-dp"]["uplink_bits_per_weight"] == pytest.approx(32 * 8316 / 1663370, abs=1e-4)
     assert table["fl-basic"]["downlink_bits_per_weight"] == 32
-    assert {row["guarantee"] for name, row in table.items() if not name.endswith("-dp")} == {"none"}
-    assert {row["guarantee"] for name, row in table.items() if name.endswith("-dp")} == {"client", "record"}
+    private = {name for name in table if name.endswith("-dp")} | {"dp-fedavg"}
+    assert {row["guarantee"] for name, row in table.items() if name not in private} == {"none"}
+    assert {table[name]["guarantee"] for name in private} == {"client", "record"}
     assert table["fl-sign-dp"]["guarantee"] == table["fl-standard-dp"]["guarantee"] == "record"
     status, out, _ = hush("schemes", "fl-bas-1-dp", "--json")
     assert json.loads(out)["name"] == "fl-basic-dp"
+
+
+def test_two_bit_states_no_guarantee_and_the_papers_figure(hush):
+    """ln(p/(p-2)) is on the card, as the paper's own, with the reason why it is none."""
+    assert hush("run", "two-bit", "--data", "digits", "--model", "linear", "--rounds", "1", "--out", "two")[0] == 0
+    status, out, _ = hush("privacy", "card", "two", "--json")
+    found = json.loads(out)
+    assert status == 0
+    assert found["guarantee"] == "none"
+    assert found["paper"]["epsilon"] == pytest.approx(math.log(32 / 30), abs=1e-4)
+    assert "told apart with certainty" in found["reason"]
+    status, out, _ = hush("run", "two-bit", "--data", "digits", "--resume", "--out", "two", "--json")
+    assert status == 2  # another model
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["two-bit", "--clients", "30"], "cohort=30 cannot fill the 31 places of two-bit with p=32"),
+        (["two-bit", "--places", "2"], "p=2 has one place"),
+        (["two-bit", "--bound", "0"], "bound=0.0 must be positive"),
+        (["two-bit-dp", "--bits", "3", "--noise", "1"], "bits=3 must be 1, 2, 4 or 8"),
+        (["qsgd", "--bits", "1"], "bits=1 must be 2, 4 or 8"),
+        (["fl-std", "--bits", "2"], "fl-std has no bits to set"),
+        (["fl-std", "--places", "8"], "fl-std has no places to set"),
+        (["fl-cs", "--chunks", "10000000"], "chunks=10000000 is more than"),
+        (["standalone", "--cohort", "5"], "standalone draws nobody"),
+    ],
+)
+def test_few_bits_that_cannot_be(options: list[str], sentence: str, hush, tmp_path):
+    status, out, err = hush("run", *options, "--data", "digits", "--rounds", "1", "--out", "no")
+    assert (status, out) == (2, "")
+    assert sentence in err
+    assert err.count("\n") == 1
+    assert not (tmp_path / "no").exists()
+
+
+@pytest.mark.parametrize("name", ["standalone", "top-k-ef", "fl-cs"])
+def test_what_clients_and_server_keep_is_resumed(name: str, hush, tmp_path):
+    """Two runs of four rounds, one of which is stopped half-way: the same accuracies, bytes and files."""
+    tables = {"data": {"name": "digits", "clients": 12}, "scheme": {"name": name}, "run": {"rounds": 4, "seed": 3}}
+    if name != "standalone":
+        tables |= {"scheme": {"name": name, "ratio": 0.05}, "sampling": {"cohort": 6}}
+    whole, half = tmp_path / "whole", tmp_path / "half"
+    for folder, count in ((whole, 4), (half, 2)):
+        built = build(config.parse(tables, "test"))
+        job.open_directory(folder, built.config, resume=False)
+        run = job.execute(built, folder)
+        found = [row["round"] for row, _ in zip(run, range(count), strict=False)]
+        assert found == list(range(1, count + 1))
+        run.close()
+    assert hush("run", "--resume", "--out", whole)[0] == 0
+    assert hush("run", "--resume", "--out", half)[0] == 0
+    for one, other in zip(rows(whole), rows(half), strict=True):
+        assert one | {"seconds": 0} == other | {"seconds": 0}
+    files = [folder / "model.safetensors" for folder in (whole, half)]
+    if name == "standalone":  # each client has its own
+        assert not any(file.exists() for file in files)
+    else:
+        assert files[0].read_bytes() == files[1].read_bytes()

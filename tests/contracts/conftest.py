@@ -2,7 +2,10 @@ from dataclasses import replace
 
 import pytest
 
-from hush.catalogue import ENTRIES, Entry, Knobs
+from hush.catalogue import ENTRIES, Entry
+from hush.knobs import Knobs
+
+APART = ("centralized", "standalone")
 
 
 @pytest.fixture
@@ -14,10 +17,18 @@ def knobs(knobs: Knobs) -> Knobs:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """`entry` is every scheme of the catalogue, `private` those that protect clients, `open_entry` those nobody.
 
-    `record` are those that protect records. The one with all data in one place has no clients, and tests of its own.
+    `record` are those that protect records, `adaptive` those that protect clients and whose uploads have room for the
+    count of an adaptive clip. Those where nothing travels have tests of their own.
     """
-    levels = {"entry": ("client", "record", None), "private": ("client",), "record": ("record",), "open_entry": (None,)}
+    levels = {
+        "entry": ("client", "record", None),
+        "private": ("client",),
+        "adaptive": ("client",),
+        "record": ("record",),
+        "open_entry": (None,),
+    }
     for name, wanted in levels.items():
         if name in metafunc.fixturenames:
-            found: list[Entry] = [e for e in ENTRIES.values() if e.level in wanted and e.name != "centralized"]
+            left = APART if name != "adaptive" else (*APART, "two-bit-dp")
+            found: list[Entry] = [e for e in ENTRIES.values() if e.level in wanted and e.name not in left]
             metafunc.parametrize(name, found, ids=[e.name for e in found])

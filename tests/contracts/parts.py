@@ -13,8 +13,8 @@ from hush.rng import SecretSeed
 from hush.rounds import Report, rounds
 from hush.scheme import Scheme
 from hush.spec import Members, Plan, Total
+from hush.state import Books
 from hush.task import Task
-from hush.traffic import Traffic
 from hush.trainers import Engine
 from hush.transports import Local
 
@@ -67,12 +67,12 @@ class Watch:
     held: list[tuple[Event, ...]] = field(default_factory=list)
 
     def gather(
-        self, scheme: Scheme, task: Task, plan: Plan, cohort: Members, secret: SecretSeed, traffic: Traffic
+        self, scheme: Scheme, task: Task, plan: Plan, cohort: Members, secret: SecretSeed, books: Books
     ) -> Total:
         self.plans.append(plan)
         self.cohorts.append(cohort.tolist())
         self.held.append(self.ledger.events)
-        total = self.inner.gather(scheme, task, plan, cohort, secret, traffic)
+        total = self.inner.gather(scheme, task, plan, cohort, secret, books)
         self.totals.append(total)
         return total
 

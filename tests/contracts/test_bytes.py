@@ -8,41 +8,51 @@ import torch
 
 from contracts.parts import Watch, run
 from hush import wire
-from hush.catalogue import ENTRIES, Entry, Knobs
+from hush.catalogue import ENTRIES, Entry
+from hush.knobs import Knobs
+from hush.memory import Memory
 from hush.rng import SecretSeed
 from hush.sampling import Fixed
 from hush.stages import AdaptiveClip
 from hush.task import Task
 from hush.weights import flatten
 
-FRESH = ("fl-basic", "fl-bas-2", "fl-basic-dp", "fl-bas-2-dp")
+FRESH = ("fl-basic", "fl-bas-2", "fl-basic-dp", "fl-bas-2-dp", "fl-cs", "fl-cs-dp", "top-k-ef")
+WHOLE = ("std", "standard", "sign", "two-bit", "fedavg", "qsgd")
 N, K, HEAD, COHORT = 910, 91, 130, 5
 
 
 def sent(entry: Entry) -> int:
     """How many numbers travel up."""
-    whole = any(part in entry.name for part in ("std", "standard", "sign"))
+    whole = any(part in entry.name for part in WHOLE)
     return N if whole else HEAD if "head" in entry.name else K
 
 
 def packed(entry: Entry) -> int:
-    """In how many bytes: a bit each for signs, else four bytes."""
-    return (N + 7) // 8 if "sign" in entry.name else 4 * sent(entry)
+    """In how many bytes: a bit or two each, four and the scales of two buckets, a place and a number, a number."""
+    found = {"sign": (N + 7) // 8, "two-bit": (2 * N + 7) // 8, "qsgd": N // 2 + 2 * 4, "top-k": 8 * K}
+    return next((size for part, size in found.items() if part in entry.name), 4 * sent(entry))
 
 
-@pytest.mark.parametrize("clip", ["fixed", "adaptive"])
-def test_upload_is_what_the_spec_says(entry: Entry, clip: str, task: Task, knobs: Knobs) -> None:
-    adaptive = clip == "adaptive" and entry.level == "client"
-    knobs = replace(knobs, clip=AdaptiveClip(0.3)) if adaptive else knobs
+def check_upload(entry: Entry, task: Task, knobs: Knobs, adaptive: bool) -> None:
     scheme, watch = entry.scheme(knobs), Watch()
     run(scheme, task, 1, transport=watch)
-    plan, (member, *_) = watch.plans[0], watch.cohorts[0]
-    row = scheme.client(task, plan, np.array([member]), SecretSeed.simulated(4))[0]
+    plan, (member, *_) = watch.plans[0].to([0]), watch.cohorts[0]
+    row = scheme.client(task, plan, np.array([member]), SecretSeed.simulated(4), memory=Memory())[0]
     spec = scheme.specs(scheme.width(plan), plan.clip)[-1]
-    message = wire.pack_upload(row, plan.round, b"8 bytes.", spec.bits)
-    assert message.payload == (spec.size * spec.bits + 7) // 8 == packed(entry) + 4 * adaptive
+    message = wire.pack_upload(row, plan.round, b"8 bytes.", spec.form)
+    assert message.payload == spec.form.length(spec.size) == packed(entry) + 4 * adaptive
     assert len(message.data) == message.payload + message.protocol
-    assert spec.size == sent(entry) + adaptive
+    assert spec.size == (N if entry.name == "top-k-ef" else sent(entry)) + adaptive
+    assert torch.equal(spec.form.unpack(spec.form.pack(row), spec.size), row)
+
+
+def test_upload_is_what_the_spec_says(entry: Entry, task: Task, knobs: Knobs) -> None:
+    check_upload(entry, task, knobs, adaptive=False)
+
+
+def test_upload_with_an_adaptive_clip(adaptive: Entry, task: Task, knobs: Knobs) -> None:
+    check_upload(adaptive, task, replace(knobs, clip=AdaptiveClip(0.3)), adaptive=True)
 
 
 def test_payload_of_every_round(entry: Entry, task: Task, knobs: Knobs) -> None:
@@ -54,7 +64,8 @@ def test_payload_of_every_round(entry: Entry, task: Task, knobs: Knobs) -> None:
         assert report.bytes["up"]["payload"]["mean"] == pytest.approx(up * t * share)
         assert report.bytes["down"]["payload"]["mean"] == pytest.approx(4 * down * (t - 1) * share)
         assert report.bytes["up"]["protocol"]["mean"] == pytest.approx(28 * t * share)
-        assert report.bytes["down"]["protocol"]["mean"] == pytest.approx(48 * t * share)
+        seat = 4 * (entry.name == "two-bit")
+        assert report.bytes["down"]["protocol"]["mean"] == pytest.approx((48 + seat) * t * share)
 
 
 def test_largest_is_the_busiest_client(task: Task, knobs: Knobs) -> None:
@@ -82,9 +93,11 @@ def test_what_is_down_is_enough(entry: Entry, task: Task, knobs: Knobs) -> None:
     scheme, watch = entry.scheme(knobs), Watch()
     run(scheme, task, transport=watch)
     for plan in watch.plans:
-        message = wire.pack_plan(plan, scheme.coordinates)
-        found = wire.unpack_plan(message.data, flatten(task.model), plan.live, scheme.coordinates)
+        own = plan.to([0])
+        message = wire.pack_plan(own, scheme.coordinates)
+        found = wire.unpack_plan(message.data, flatten(task.model), plan.live, scheme.coordinates, scheme.seated)
         assert torch.equal(found.weights, plan.weights)
+        assert np.array_equal(found.seats, own.seats)
         assert (found.round, found.cohort, found.floor, found.clip) == (
             plan.round,
             plan.cohort,

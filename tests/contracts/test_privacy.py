@@ -7,13 +7,15 @@ import pytest
 import torch
 
 from contracts.parts import Still, Watch, run
-from hush.catalogue import ENTRIES, Entry, Knobs
+from hush.catalogue import ENTRIES, Entry
 from hush.errors import Mistake
+from hush.knobs import Knobs
 from hush.privacy.ledger import Ledger
 from hush.privacy.views import Participation, views
 from hush.rng import SecretSeed
 from hush.sampling import Fixed, Poisson
 from hush.spec import Plan
+from hush.stages import Noise
 from hush.task import Task
 from hush.transports import Local, Loopback
 from hush.weights import flatten
@@ -29,6 +31,9 @@ def test_epsilon_grows(private: Entry, sampling: str, task: Task, knobs: Knobs) 
     assert all(set(report.epsilon) == VIEWS for report in reports)
     spent = [report.epsilon["model"] for report in reports]
     assert all(0 < before < after for before, after in pairwise(spent))
+    if private.name == "dp-fedavg":  # whose server is trusted
+        assert {reports[0].epsilon[view] for view in ("server", "upload")} == {"none"}
+        return
     for view in VIEWS:
         seen = [report.epsilon[view] for report in reports]
         assert all(before <= after for before, after in pairwise(seen))
@@ -63,12 +68,16 @@ def test_event_is_written_first(private: Entry, sampling: str, task: Task, knobs
 
     written: list[list[int]] = []
     watch = OnDisk(Ledger(path))
-    run(private.scheme(knobs), task, transport=watch, ledger=watch.ledger)
+    scheme = private.scheme(knobs)
+    run(scheme, task, transport=watch, ledger=watch.ledger)
     assert [[event.round for event in held] for held in watch.held] == [[1], [1, 2], [1, 2, 3]]
     assert written == [[1], [1, 2], [1, 2, 3]]
     for event, plan, cohort in zip(watch.ledger.events, watch.plans, watch.cohorts, strict=True):
         assert event.noise == knobs.noise
-        assert event.share == pytest.approx(knobs.noise / len(cohort) ** 0.5)
+        found = scheme.source.multipliers(plan)
+        assert (event.share, event.noise if event.server is None else event.server) == (found.upload, found.server)
+        if isinstance(scheme.source, Noise):
+            assert event.share == pytest.approx(knobs.noise / len(cohort) ** 0.5)
         assert event.rate == pytest.approx(5 / 12 if sampling == "fixed" else 0.4)
         assert (event.sampling, event.label) == (sampling, "update")
         assert plan.floor == len(cohort)
@@ -107,7 +116,8 @@ def test_too_few_survivors(entry: Entry, transport, task: Task, knobs: Knobs) ->
     assert [event.round for event in ledger.events] == ([1, 2, 3] if entry.private else [])
     if entry.private:
         assert two.epsilon["model"] > one.epsilon["model"]
-        assert two.epsilon["server"] > one.epsilon["server"]
+        both = one.epsilon["server"], two.epsilon["server"]
+        assert both == ("none", "none") if entry.name == "dp-fedavg" else both[1] > both[0]
 
 
 def test_a_cohort_below_the_floor(private: Entry, task: Task, knobs: Knobs) -> None:
@@ -154,16 +164,16 @@ def test_an_abort_by_chance_is_charged_to_delta(private: Entry, task: Task, knob
     scheme = private.scheme(replace(knobs, sampling=Poisson(0.4, floor=1)))
     event = scheme.event(Plan(1, flatten(task.model), None, 4.8, 5.0), task)
     assert event is not None
-    # one client decides when no other was drawn
-    assert event.slack == pytest.approx(0.4 * 0.6**11)
+    # one client decides when no other was drawn; of coins there are too few places with a chance below 1e-7
+    assert event.slack == pytest.approx(0.4 * 0.6**11, abs=1e-7)
 
 
 def test_empty_cohorts_of_open_schemes_move_nothing(open_entry: Entry, task: Task, knobs: Knobs) -> None:
     """Poisson sampling may draw nobody; a run goes on."""
-    sampling = Poisson(0.08)
-    seed = next(s for s in range(99) if not len(sampling.draw(12, SecretSeed.simulated(s), 1)))
+    sampling = Poisson(0.25)
+    seed = next(s for s in range(999) if not len(sampling.draw(12, SecretSeed.simulated(s), 1)))
     (report,) = run(open_entry.scheme(replace(knobs, sampling=sampling)), task, 1, seed)
-    assert (report.cohort, report.aborted) == (0, False)
+    assert (report.cohort, report.aborted) == (0, open_entry.name == "two-bit")  # which needs p - 1 clients
     assert torch.equal(report.state.weights, flatten(task.model))
 
 

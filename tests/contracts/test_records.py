@@ -10,8 +10,9 @@ import torch
 from torch import nn
 
 from contracts.parts import Watch, run, wide
-from hush.catalogue import ENTRIES, Entry, Knobs
+from hush.catalogue import ENTRIES, Entry
 from hush.errors import Mistake
+from hush.knobs import Knobs
 from hush.privacy.ledger import Ledger
 from hush.privacy.views import Participation, views
 from hush.rng import SecretSeed

@@ -1,14 +1,18 @@
 """A run goes on from an earlier state as if it had never stopped."""
 
 import copy
+import tempfile
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 
 from contracts.parts import run
-from hush.catalogue import ENTRIES, Entry, Knobs
+from hush.catalogue import ENTRIES, Entry
+from hush.checkpoint import load_state, save_state
 from hush.errors import Mistake
+from hush.knobs import Knobs
 from hush.privacy.ledger import Ledger
 from hush.rng import SecretSeed
 from hush.rounds import State, rounds
@@ -19,10 +23,12 @@ from hush.task import Task
 
 
 def halfway(scheme: Scheme, task: Task) -> tuple[State, Ledger]:
-    """Copies of what two rounds leave."""
+    """Copies of what two rounds leave, the state by way of the disk."""
     ledger = Ledger()
     *_, report = rounds(scheme, task, rounds=2, seed=4, ledger=ledger, accountant="rdp")
-    return copy.deepcopy(report.state), copy.deepcopy(ledger)
+    with tempfile.TemporaryDirectory() as folder:
+        save_state(Path(folder) / "state", report.state, {})
+        return load_state(Path(folder) / "state")[0], copy.deepcopy(ledger)
 
 
 def assert_goes_on(scheme: Scheme, task: Task) -> None:
@@ -38,10 +44,15 @@ def assert_goes_on(scheme: Scheme, task: Task) -> None:
             other.clip,
             other.cohort,
         )
+    assert torch.equal(torch.cat(list(whole[-1].models)), torch.cat(list(rest[-1].models)))
 
 
 def test_resume(entry: Entry, task: Task, knobs: Knobs) -> None:
     assert_goes_on(entry.scheme(knobs), task)
+
+
+def test_resume_of_clients_that_are_alone(task: Task, knobs: Knobs) -> None:
+    assert_goes_on(ENTRIES["standalone"].scheme(knobs), task)
 
 
 @pytest.mark.parametrize(

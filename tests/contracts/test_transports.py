@@ -1,12 +1,19 @@
 """Local and Loopback are one: the same weights and the same bytes."""
 
+import math
+import zlib
 from dataclasses import replace
 
 import pytest
 import torch
 
 from contracts.parts import run
-from hush.catalogue import ENTRIES, Entry, Knobs
+from hush import wire
+from hush.aggregators import BitVote, Sum
+from hush.catalogue import ENTRIES, Entry
+from hush.coordinates import RandomK
+from hush.errors import Mistake
+from hush.knobs import Knobs
 from hush.rounds import Report
 from hush.sampling import Fixed, Poisson
 from hush.scheme import Scheme
@@ -78,3 +85,93 @@ def test_an_aborted_round_costs_the_same_bytes(name: str, task: Task, knobs: Kno
     assert [r.aborted for r in local] == [r.aborted for r in bytewise] == [False, True, False]
     assert torch.equal(local[-1].state.weights, bytewise[-1].state.weights)
     assert (local[-1].state.traffic.counts == bytewise[-1].state.traffic.counts).all()
+
+
+def broken(data: bytes) -> dict[str, bytes]:
+    """What may come in place of an upload."""
+    older = bytearray(data)
+    older[8] ^= 1  # of another round, with a check sum of its own
+    head = bytes(older[: wire.UPLOAD.size])
+    older[wire.UPLOAD.size : wire.UPLOAD_HEADER] = wire.CRC.pack(
+        zlib.crc32(data[wire.UPLOAD_HEADER :], zlib.crc32(head))
+    )
+    return {"truncated": data[:-1], "nothing": b"", "another round": bytes(older), "flipped": data[:-1] + b"\xff"}
+
+
+@pytest.mark.parametrize("how", ["truncated", "nothing", "another round", "flipped"])
+@pytest.mark.parametrize("name", ["two-bit", "two-bit-dp", "qsgd", "top-k-ef", "fl-cs", "fl-std"])
+def test_a_bad_upload_is_refused_and_the_round_goes_on(name: str, how: str, task: Task, knobs: Knobs) -> None:
+    """As if the client had not answered: the others' sum, and one sentence; if they are too few, the round is none."""
+    scheme = ENTRIES[name].scheme(replace(knobs, sampling=Fixed(12, tolerance=0.25)))
+
+    def line(bad: int):
+        return lambda round, client, data: broken(data)[how] if round == 2 and client < bad else data
+
+    for bad, aborted in ((3, False), (4, True)):
+        found = run(scheme, task, transport=Loopback(line=line(bad)))
+        lost = run(scheme, task, transport=Loopback(lambda round, client, bad=bad: round == 2 and client < bad))
+        assert [report.aborted for report in found] == [False, aborted, False]
+        assert [len(report.refused) for report in found] == [0, bad, 0]
+        assert all(sentence.startswith("client ") and "refused" in sentence for sentence in found[1].refused)
+        if name != "top-k-ef":  # whose clients take what they sent as received
+            assert torch.equal(found[-1].state.weights, lost[-1].state.weights)
+
+
+def test_too_few_for_the_places_of_two_bit(task: Task, knobs: Knobs) -> None:
+    """With a tolerance that would let the round go on: 5 clients, of which two stay, cannot fill p - 1 = 3 places."""
+    scheme = ENTRIES["two-bit"].scheme(replace(knobs, sampling=Fixed(5, tolerance=0.6)))
+    first, second = run(scheme, task, 2, transport=Local(lost=Lost(3)))
+    assert (first.aborted, second.aborted) == (True, True)
+    assert torch.equal(second.state.weights, flatten(task.model))
+    (enough,) = run(scheme, task, 1, transport=Local(lost=Lost(2)))
+    assert not enough.aborted
+
+
+class Lost:
+    """Loses the first `count` clients of each round."""
+
+    def __init__(self, count: int) -> None:
+        self.count, self.asked = count, dict[int, int]()
+
+    def __call__(self, round: int, client: int) -> bool:
+        self.asked[round] = self.asked.get(round, 0) + 1
+        return self.asked[round] <= self.count
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"places": 2}, "p=2 has one place"),
+        ({"places": 65}, "must be from 3 to 64"),
+        ({"bound": 0.0}, "bound=0.0 must be positive"),
+        ({"bound": math.nan}, "must be positive"),
+    ],
+)
+def test_two_bit_that_cannot_be(change: dict, sentence: str, knobs: Knobs) -> None:
+    with pytest.raises(Mistake, match=sentence):
+        ENTRIES["two-bit"].scheme(replace(knobs, **change))
+
+
+def test_a_cohort_that_is_too_small_for_two_bit(task: Task, knobs: Knobs) -> None:
+    with pytest.raises(Mistake, match=r"cohort=5 cannot fill the 31 places of two-bit with p=32: take a cohort"):
+        run(ENTRIES["two-bit"].scheme(replace(knobs, places=32)), task, 1)
+
+
+def test_parts_that_belong_together(task: Task, knobs: Knobs) -> None:
+    scheme = ENTRIES["two-bit"].scheme(knobs)
+    for wrong in (
+        replace(scheme, aggregator=Sum()),
+        replace(scheme, aggregator=BitVote(5)),
+        replace(scheme, stages=()),
+    ):
+        with pytest.raises(Mistake, match="belong together"):
+            run(wrong, task, 1)
+
+
+def test_memory_that_would_not_fit_the_next_round(task: Task, knobs: Knobs) -> None:
+    scheme = ENTRIES["top-k-ef"].scheme(knobs)
+    with pytest.raises(Mistake, match="drawn each round"):
+        run(replace(scheme, coordinates=RandomK(0.5, fresh=True)), task, 1)
+    record = ENTRIES["fl-sign-dp"].scheme(knobs)
+    with pytest.raises(Mistake, match="Dpsgd"):
+        run(replace(record, stages=scheme.stages, step=scheme.step), task, 1)

@@ -147,3 +147,27 @@ def test_what_does_not_hold_of_a_run_is_not_on_its_card():
     unproven = render(card(replace(RECORDS, batches="fixed", accountant="rdp", unnoticed_epsilon=None)))
     assert "not proven" in " ".join(unproven.split())
     assert "records" not in card(FACTS)
+
+
+def test_a_trusted_server_is_said():
+    page = render(card(replace(FACTS, trusted=True)))
+    assert "the server is trusted" in page
+    for words in ("add their noise shares", "knows its own noise share", "looks at the sum alone"):
+        assert words not in page
+        assert words in render(card(FACTS))
+
+
+def test_coins_are_said():
+    assert "tosses a fair coin" in render(card(replace(FACTS, coins=True)))
+    assert "tosses a fair coin" not in render(card(FACTS))
+
+
+def test_a_claim_that_does_not_hold_is_the_papers_own():
+    """No guarantee, the reason, and the paper's figure beside it as what it is."""
+    claimed = replace(FACTS, private=False, reason="bits travel as they are", paper_epsilon=0.0645, paper_how="ln")
+    made = card(claimed)
+    assert (made["guarantee"], made["paper"]) == ("none", {"epsilon": 0.0645, "how": "ln"})
+    page = render(made)
+    assert "none: bits travel as they are. No epsilon can be stated." in page
+    assert "The paper's  0.06: ln" in page
+    assert "paper" not in card(replace(FACTS, private=False, paper_epsilon=None))

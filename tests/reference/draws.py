@@ -2,11 +2,13 @@
 
 import hashlib
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import torch
+from scipy.fft import next_fast_len
 from torch import Tensor
 
 from hush.rng import PublicSeed, SecretSeed
@@ -66,6 +68,40 @@ class Draws:
             return [drawn[i // 8] >> (7 - i % 8) & 1 for i in range(count)]
 
         return toss
+
+    def seats(self, t: int, count: int) -> list[int]:
+        """The places of a cohort's clients, in its order."""
+        return PublicSeed(self.seed).generator("seats", t).permutation(count).tolist()
+
+    def heads(self, bias: Tensor, coins: int, t: int, client: int) -> Tensor:
+        """Heads minus tails of `coins` coins of chance 1/2 + bias; tests/test_heads.py has the twin of the tosses."""
+        secret = SecretSeed.simulated(self.seed)
+        return secret.heads(bias[None].clone(), 1.0, 1 / 16, coins, [client], "coins", t)[0]
+
+    def fair(self, size: int, coins: int, t: int) -> Tensor:
+        """Heads minus tails of the server's fair coins."""
+        return SecretSeed.simulated(self.seed).fair(size, coins, "coins", t, "server")
+
+    def uniform(self, *labels: str | int) -> Callable[[], float]:
+        """Numbers from 0 to 1."""
+        rng = SecretSeed.simulated(self.seed).generator(*labels)
+        return lambda: float(rng.random(dtype=np.float32))
+
+    def sensed(self, n: int, count: int, chunks: int, seed: int) -> Tensor:
+        """The dense matrix of FL-CS: rows of the cosine transform of each chunk, which is every chunks-th number."""
+        length = -(-n // chunks)
+        width = length if count == n else int(next_fast_len(length, real=True))
+        rng = PublicSeed(seed).generator("sense", n, chunks)
+        counts = [count // chunks + (chunk < count % chunks) for chunk in range(chunks)]
+        matrix = torch.zeros(count, n, dtype=torch.float64)
+        line = 0
+        for chunk, number in enumerate(counts):
+            for row in sorted(rng.choice(width, number, replace=False).tolist()):
+                for place in range(len(range(chunk, n, chunks))):
+                    scale = math.sqrt((1 if row == 0 else 2) / width)
+                    matrix[line, chunk + place * chunks] = scale * math.cos(math.pi * (2 * place + 1) * row / 2 / width)
+                line += 1
+        return matrix
 
     def coordinates(self, n: int, count: int, t: int) -> list[int]:
         """A random set of `count` coordinates; t = 0 is the set for the whole training."""

@@ -13,9 +13,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from hush.catalogue import Knobs
 from hush.data.samples import Samples
+from hush.knobs import Knobs
+from hush.privacy.coins import spread
+from hush.stages import Sense
 from hush.task import Task
+from reference import twobit
 from reference.draws import Draws
 from reference.records import Client, dpsgd
 
@@ -222,10 +225,10 @@ def adaptive(s: Setting, T: list[int], quantile: float, rate: float, weight: flo
     return w, S
 
 
-def bound(s: Setting, T: list[int] | None, fresh: bool, free: bool) -> float:
+def bound(s: Setting, T: list[int] | None, fresh: bool, free: bool, matrix: Tensor | None = None) -> float:
     """S by the papers' rule (section 4): the norm of one local training's update on the public batch.
 
-    With a fresh set each round the median over 100 sets, which have the names -1 to -100.
+    With a fresh set each round the median over 100 sets, which have the names -1 to -100. `matrix`: what is sensed.
     """
     rows = torch.arange(len(s.task.public))
     norms = []
@@ -235,7 +238,8 @@ def bound(s: Setting, T: list[int] | None, fresh: bool, free: bool) -> float:
         w = vector(s.task.model)
         places = s.draws.coordinates(s.n, s.K, t) if fresh else T
         trained = sgd(s, w, batches) if free or places is None else top_k_sgd(s, w, batches, places)
-        norms.append(float((trained - w).norm() if places is None else (trained - w)[places].norm()))
+        sent = (trained - w) if places is None else (trained - w)[places]
+        norms.append(float((sent if matrix is None else matrix @ sent).norm()))
     return statistics.median(norms)
 
 
@@ -294,6 +298,105 @@ def centralized(s: Setting) -> Tensor:
     return w
 
 
+def dp_fedavg(s: Setting) -> Tensor:
+    """DP-FedAvg (McMahan et al. 2018): clipped updates, and the server adds the whole noise to their sum."""
+    w = vector(s.task.model)
+    for t in range(1, s.rounds + 1):
+        noise = s.S * s.sigma * s.draws.noise(s.n, t, "server")
+        total = noise + sum(clip(local(s, t, client, w, None, False), s.S) for client in s.draws.cohort(t))
+        w = w + total / s.draws.expected
+    return w
+
+
+def two_bit(s: Setting) -> Tensor:
+    """The third paper's Algorithms 1 and 2; a round of fewer than p - 1 nodes is none."""
+    w = vector(s.task.model)
+    for t in range(1, s.rounds + 1):
+        cohort = s.draws.cohort(t)
+        if len(cohort) < s.k.places - 1:
+            continue
+        updates = [local(s, t, client, w, None, False).tolist() for client in cohort]
+        summed = twobit.two_bit(updates, s.draws.seats(t, len(cohort)), s.k.bound, s.k.places)
+        w = w + torch.tensor(summed, dtype=torch.float64) / len(cohort)
+    return w
+
+
+def two_bit_dp(s: Setting) -> Tensor:
+    """Of each clipped number x, 3 coins of chance 1/2 + kappa x; fair ones for the places that nobody took."""
+    w, coins, edge = vector(s.task.model), 3, 1 / 16
+    room = s.draws.expected if s.draws.rate is None else s.draws.expected + 6 * math.sqrt(s.draws.expected) + 6
+    places = math.ceil(round(room, 9))
+    kappa = 1 / (s.sigma * s.S * math.sqrt(coins) * spread(places, edge))
+    for t in range(1, s.rounds + 1):
+        cohort = s.draws.cohort(t)
+        total = s.draws.fair(s.n, coins * (places - len(cohort)), t)
+        for client in cohort:
+            bias = (kappa * clip(local(s, t, client, w, None, False), s.S)).clamp(-edge, edge)
+            total += s.draws.heads(bias, coins, t, client)
+        w = w + total / (2 * coins * kappa) / s.draws.expected
+    return w
+
+
+def standalone(s: Setting) -> Tensor:
+    """Each client goes on from its own weights in the rounds that it takes part in; all of them in a row."""
+    own = {client: vector(s.task.model) for client in range(s.task.clients)}
+    for t in range(1, s.rounds + 1):
+        for client in s.draws.cohort(t):
+            own[client] = own[client] + local(s, t, client, own[client], None, False)
+    return torch.cat(list(own.values()))
+
+
+def qsgd(s: Setting) -> Tensor:
+    """Alistarh et al. (2017): four bits, buckets of 512, scaled by the largest number of the bucket."""
+    w = vector(s.task.model)
+    for t in range(1, s.rounds + 1):
+        cohort = s.draws.cohort(t)
+        total = torch.zeros(s.n, dtype=torch.float64)
+        for client in cohort:
+            update, draws = local(s, t, client, w, None, False), s.draws.uniform("qsgd", t, client)
+            for first in range(0, s.n, 512):
+                part = update[first : first + 512]
+                scale = part.abs().max()
+                for i, value in enumerate(part, first):
+                    level = float(value / scale) * 7
+                    total[i] += scale * (math.floor(level) + (draws() < level - math.floor(level))) / 7
+        w = w + total / len(cohort) if cohort else w
+    return w
+
+
+def top_k_ef(s: Setting) -> Tensor:
+    """Stich et al. (2018), Algorithm 1 with the k largest numbers: what is not sent is kept for the next time."""
+    w = vector(s.task.model)
+    kept = {client: torch.zeros(s.n, dtype=torch.float64) for client in range(s.task.clients)}
+    for t in range(1, s.rounds + 1):
+        cohort = s.draws.cohort(t)
+        total = torch.zeros(s.n, dtype=torch.float64)
+        for client in cohort:
+            whole = kept[client] + local(s, t, client, w, None, False)
+            places = best(whole.abs(), s.K)
+            kept[client] = whole.clone()
+            kept[client][places] = 0
+            total[places] += whole[places]
+        w = w + total / len(cohort) if cohort else w
+    return w
+
+
+def fl_cs(s: Setting, private: bool) -> Tensor:
+    """FL-CS: rows of a cosine transform of each chunk; momentum of what was sensed, and one recovery a round.
+
+    The recovery itself is Sense's own: tests/stages/test_sense.py has its twin.
+    """
+    w, sense = vector(s.task.model), Sense(s.k.ratio, s.k.chunks, s.k.seed)
+    matrix = s.draws.sensed(s.n, s.K, s.k.chunks, s.k.seed)
+    drift = torch.zeros(s.K, dtype=torch.float64)
+    for t in range(1, s.rounds + 1):
+        updates = {client: matrix @ local(s, t, client, w, None, False) for client in s.draws.cohort(t)}
+        if updates or private:
+            drift = s.k.momentum * drift + mean(s, t, updates, s.K, private)
+            w = w + s.k.server_rate * sense.recover(drift, s.n).double()
+    return w
+
+
 TWINS: dict[str, Callable[[Setting], Tensor]] = {
     "fl-std": fl_std,
     "fl-std-dp": fl_std_dp,
@@ -315,5 +418,13 @@ TWINS: dict[str, Callable[[Setting], Tensor]] = {
     "fl-sign": lambda s: fl_sign(s, private=False),
     "fl-sign-dp": lambda s: fl_sign(s, private=True),
     "centralized": centralized,
+    "dp-fedavg": dp_fedavg,
+    "two-bit": two_bit,
+    "two-bit-dp": two_bit_dp,
+    "standalone": standalone,
+    "qsgd": qsgd,
+    "top-k-ef": top_k_ef,
+    "fl-cs": lambda s: fl_cs(s, private=False),
+    "fl-cs-dp": lambda s: fl_cs(s, private=True),
     "fl-bas-4-dp": lambda s: fixed_set(s, random_k(s), free=True, private=True),
 }

@@ -56,3 +56,22 @@ def test_an_out_that_cannot_be_drawn_is_refused(make, tmp_path):
     (tmp_path / "taken.png").mkdir()
     with pytest.raises(Mistake, match="cannot be written"):
         figure.compare([run], tmp_path / "taken.png")
+
+
+def test_a_run_that_sends_nothing_is_a_level_line(make, line, tmp_path):
+    nothing = {way: {kind: {"mean": 0.0, "max": 0} for kind in ("payload", "protocol")} for way in ("up", "down")}
+    rows = [line(1, bytes=nothing), line(2, bytes=nothing, accuracy=0.75)]
+    alone = runs.read(make("standalone", rows=rows, private=False))
+    other = runs.read(make("other", rows=3))
+    assert (figure.level(alone), figure.level(other)) == (0.75, None)
+    for several in ([alone], [alone, other]):
+        drawn = tmp_path / f"{len(several)}.svg"
+        assert "no round evaluated yet" not in texts(figure.compare(several, drawn))
+        across = [e for e in tree.parse(drawn).iter("{http://www.w3.org/2000/svg}path") if _level(e.get("d", ""))]
+        assert any(figure.COLOURS[0] in e.get("style", "") and "width: 1.8" in e.get("style", "") for e in across)
+
+
+def _level(path: str) -> bool:
+    """Whether a path is one level line of some length."""
+    numbers = path.replace("M", " ").replace("L", " ").split()
+    return len(numbers) == 4 and numbers[1] == numbers[3] and abs(float(numbers[2]) - float(numbers[0])) > 100

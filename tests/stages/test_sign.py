@@ -8,6 +8,7 @@ import torch
 
 from hush import wire
 from hush.errors import Mistake
+from hush.packing import Codes, Floats
 from hush.rng import SecretSeed
 from hush.spec import Context, Plan, Spec, Total
 from hush.stages import AdaptiveClip, Clip, Noise, Sign, Weigh
@@ -56,17 +57,17 @@ def test_the_majority_moves_and_a_tie_is_drawn() -> None:
     ties = found[3::4]
     assert bool((ties.abs() == 1).all())
     assert abs(float(ties.mean())) < 5 / math.sqrt(5000)
-    moved = SignStep(0.25).move(torch.zeros(20_000), None, found / 3)
+    moved, _ = SignStep(0.25).move(torch.zeros(20_000), None, found / 3)
     assert torch.equal(moved, 0.25 * found.float())
-    some = SignStep(0.25).move(torch.zeros(6), torch.tensor([1, 4]), torch.tensor([-0.1, 2.0]))
+    some, _ = SignStep(0.25).move(torch.zeros(6), torch.tensor([1, 4]), torch.tensor([-0.1, 2.0]))
     assert some.tolist() == [0, -0.25, 0, 0, 0.25, 0]
 
 
 def test_a_bit_each() -> None:
     spec = Sign().spec(Spec(9))
-    assert (spec.bits, spec.l2, spec.noise) == (1, 3.0, None)
+    assert (spec.form, spec.l2, spec.noise) == (Codes(1), 3.0, None)
     noisy = Noise(1.0).spec(spec)
-    assert (noisy.bits, noisy.l2) == (32, 3.0)
+    assert (noisy.form, noisy.l2) == (Floats(), 3.0)
 
 
 @pytest.mark.parametrize("before", [Weigh(), Clip(1.0), AdaptiveClip()])
@@ -85,6 +86,6 @@ def test_a_step_of_no_length(gamma: float) -> None:
 
 def test_the_paper_s_network_takes_615776_bytes() -> None:
     """4,926,201 weights (24,428-200-200-1) in bits, and a header of at most 64 bytes."""
-    message = wire.pack_upload(torch.ones(4_926_201), 1, b"8 bytes.", bits=1)
+    message = wire.pack_upload(torch.ones(4_926_201), 1, b"8 bytes.", form=Codes(1))
     assert message.payload == 615_776
     assert message.protocol <= 64

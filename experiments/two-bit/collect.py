@@ -1,0 +1,52 @@
+"""From finished runs to what is committed: a line of results.csv for each, and the table for the README.
+
+python experiments/two-bit/collect.py runs/two-bit experiments/two-bit
+python experiments/two-bit/collect.py runs/compressors experiments/compressors
+
+The first folder holds runs, at any depth; the second gets results.csv and compare.png.
+"""
+
+import csv
+import sys
+from pathlib import Path
+
+from hush.report import figure, runs
+
+
+def main(folder: Path, out: Path) -> None:
+    found = {str(path.parent.relative_to(folder)): path.parent for path in sorted(folder.rglob("config.toml"))}
+    several = {name: runs.read(path) for name, path in found.items()}
+    finished = {name: run for name, run in several.items() if len(run.rounds) == run.total}
+    results = [result(name, run) for name, run in finished.items()]
+    with (out / "results.csv").open("w", newline="") as file:
+        table = csv.DictWriter(file, results[0].keys(), lineterminator="\n")
+        table.writeheader()
+        table.writerows(results)
+    print("| " + " | ".join(results[0]) + " |")
+    print("|" + "---|" * len(results[0]))
+    for row in results:
+        print("| " + " | ".join(map(str, row.values())) + " |")
+    figure.compare(list(finished.values()), out / "compare.png")
+
+
+def result(name: str, run: runs.Run) -> dict[str, object]:
+    last = run.last
+    return {
+        "run": name,
+        "scheme": run.scheme,
+        "data": run.data,
+        "rounds": last["round"],
+        "accuracy_last": round(last["accuracy"], 4),
+        "accuracy_best": round(last["best_accuracy"], 4),
+        "payload_up_kB": round(runs.kilobytes(last, "up", "payload"), 2),
+        "payload_down_kB": round(runs.kilobytes(last, "down", "payload"), 2),
+        **{f"epsilon_{view}": shown(runs.epsilon(last, view)) for view in ("model", "server", "upload")},
+    }
+
+
+def shown(epsilon: float | None) -> float | str:
+    return "none" if epsilon is None else round(epsilon, 2)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))
