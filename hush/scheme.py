@@ -16,7 +16,7 @@ from hush.privacy.events import Event, Level
 from hush.rng import SecretSeed
 from hush.sampling import Sampling
 from hush.spec import Context, Members, Plan, Spec, Total
-from hush.stages import Coins, Noise, ServerNoise, Stage, TopFeedback, TwoBit, Weigh
+from hush.stages import Coins, Source, Stage, TopFeedback, TwoBit, Weigh
 from hush.steps import Average, Step
 from hush.task import Task
 from hush.trainers import Dpsgd, Engine, Trainer
@@ -49,9 +49,9 @@ class Scheme:
         return specs
 
     @property
-    def source(self) -> Noise | ServerNoise | Coins | None:
+    def source(self) -> Source | None:
         """The stage that protects clients by its noise."""
-        return next((stage for stage in self.stages if isinstance(stage, Noise | ServerNoise | Coins)), None)
+        return next((stage for stage in self.stages if isinstance(stage, Source)), None)
 
     @property
     def level(self) -> Level | None:
@@ -69,6 +69,8 @@ class Scheme:
         """Refuse, before any data is touched, what cannot run or would break a guarantee."""
         self.coordinates.check(task)
         spec = self.specs(self.coordinates.count(task.layout))[-1]
+        if (spec.noise is None) != (self.source is None):
+            raise Mistake("a stage states noise and not what it is worth, or the reverse: give it both, see Source")
         if self.level == "client" and isinstance(self.trainer, Dpsgd):
             raise Mistake(
                 "Dpsgd protects records and Noise protects clients: one ledger holds one of them; leave one out"

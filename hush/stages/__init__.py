@@ -1,10 +1,10 @@
 """Stages: what happens to an update between training and the wire, and back at the server."""
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
-from hush.spec import Context, Spec, Total
+from hush.spec import Context, Multipliers, Plan, Spec, Total
 from hush.stages.clip import AdaptiveClip, Clip
 from hush.stages.coins import Coins
 from hush.stages.feedback import TopFeedback
@@ -24,6 +24,7 @@ __all__ = [
     "Sense",
     "ServerNoise",
     "Sign",
+    "Source",
     "Stage",
     "TopFeedback",
     "TwoBit",
@@ -44,4 +45,13 @@ class Stage(Protocol):
 
     def decode(self, total: Total, ctx: Context) -> Total:
         """At the server, in reverse order."""
+        ...
+
+
+@runtime_checkable
+class Source(Protocol):
+    """A stage whose noise protects clients: it states Spec.noise, and what that is worth against whom."""
+
+    def multipliers(self, plan: Plan) -> Multipliers:
+        """Against readers of the models, the server, and a reader of one upload."""
         ...

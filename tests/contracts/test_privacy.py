@@ -1,6 +1,6 @@
 """What a run spends: in the ledger before anything leaves, more with every round, "none" without noise."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import pytest
@@ -14,8 +14,8 @@ from hush.privacy.ledger import Ledger
 from hush.privacy.views import Participation, views
 from hush.rng import SecretSeed
 from hush.sampling import Fixed, Poisson
-from hush.spec import Plan
-from hush.stages import Noise
+from hush.spec import Multipliers, Plan, Spec
+from hush.stages import Clip, Noise
 from hush.task import Task
 from hush.transports import Local, Loopback
 from hush.weights import flatten
@@ -185,3 +185,33 @@ def test_views_count_each_round_for_its_members(private: Entry, task: Task, knob
     for event, cohort in zip(watch.ledger.events, watch.cohorts, strict=True):
         joined.add(event, cohort)
     assert reports[-1].epsilon == views(watch.ledger.events, joined, 1e-5, "rdp")
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """A noise stage of one's own: what it is worth is its author's to say."""
+
+    def spec(self, s: Spec) -> Spec:
+        return replace(s, noise=0.5)
+
+    def encode(self, x, ctx):
+        return x + torch.rand_like(x)
+
+    def decode(self, total, ctx):
+        return total
+
+
+class Stated(Uniform):
+    def multipliers(self, plan: Plan) -> Multipliers:
+        return Multipliers(0.5, 0.4, 0.1)
+
+
+def test_a_noise_stage_of_ones_own(task: Task, knobs: Knobs) -> None:
+    """It is charged as it says; one that does not say is refused."""
+    scheme = ENTRIES["fl-std-dp"].scheme(knobs)
+    ledger = Ledger()
+    run(replace(scheme, stages=(Clip(0.3), Stated())), task, 1, ledger=ledger)
+    (event,) = ledger.events
+    assert (event.noise, event.server, event.share) == (0.5, 0.4, 0.1)
+    with pytest.raises(Mistake, match="what it is worth"):
+        run(replace(scheme, stages=(Clip(0.3), Uniform())), task, 1)
