@@ -106,7 +106,7 @@ def few_bits(k: Knobs) -> Scheme:
 
 def qsgd(k: Knobs) -> Scheme:
     """A few bits of each weight travel up, rounded at random, the whole model down; nothing is protected."""
-    return Scheme(k.sgd(), k.cohorts(), stages=(Qsgd(k.bits or 4),))
+    return Scheme(k.sgd(), k.cohorts(), stages=(Qsgd(4 if k.bits is None else k.bits),))
 
 
 def top_k_ef(k: Knobs) -> Scheme:
@@ -134,7 +134,7 @@ def _trusted(k: Knobs) -> ServerNoise:
 
 def _coins(k: Knobs) -> Coins:
     # A cohort of random size must not be told by the number of coins: spare places are filled with fair ones.
-    return Coins(k.multiplier(), k.bits or 2, spare=0.0 if isinstance(k.sampling, Fixed) else 6.0)
+    return Coins(k.multiplier(), 2 if k.bits is None else k.bits, spare=0.0 if isinstance(k.sampling, Fixed) else 6.0)
 
 
 _HOW: dict[Callable[[Knobs], Stage], str] = {
@@ -304,10 +304,12 @@ def scheme(name: str, **knobs: object) -> Scheme:
         raise Mistake(f"clip={clip!r} is not a bound: give a number, 'adaptive', or a Clip")
     for key, value in knobs.items():
         whole = key in ("steps", "epochs", "batch", "probe", "places", "bits", "chunks", "seed")
-        free = value is None and key in ("batch", "epochs", "bits")
-        if key in ("sampling", "clip", "balance", "batches", "follow") or free:
+        free = value is None and key in ("batch", "epochs", "bits", "noise", "vote", "share")
+        if key in ("sampling", "clip", "balance", "batches") or free:
             continue
-        if not isinstance(value, int if whole else int | float | None):
+        if key == "follow" and not isinstance(value, bool):
+            raise Mistake(f"follow={value!r} must be True or False")
+        if not isinstance(value, int if whole else int | float):
             raise Mistake(f"{key}={value!r} must be a {'whole number' if whole else 'number'}")
     return found.scheme(Knobs(**{**given, "clip": clip}))
 

@@ -13,6 +13,7 @@ def check(config: Config, entry: Entry) -> None:
     scheme, data, cohort = config.scheme, config.data, config.sampling.cohort
     train, usual = config.train, entry.scheme(Knobs(noise=1.0, clip=Clip(1.0)))
     remedy = f"take {entry.name}-dp" if f"{entry.name}-dp" in ENTRIES else "leave it out"
+    nodes = data.clients or entry.usual.get("clients")
     records, pooled = entry.level == "record", usual.apart and not usual.alone
     refused = {
         "epsilon and noise are both given: give one, the other follows from it": (
@@ -55,7 +56,7 @@ def check(config: Config, entry: Entry) -> None:
             if key != "ratio"  # which one gives to many schemes at once, to compare them
         },
         f"{entry.name} draws nobody, each client trains in every round: leave cohort and sampling out": (
-            usual.alone and (cohort not in (None, data.clients) or config.sampling.kind not in (None, "fixed"))
+            usual.alone and (cohort not in (None, nodes) or config.sampling.kind not in (None, "fixed"))
         ),
         f"{entry.name} has all data in one place: leave partition, clients and sampling out": (
             pooled

@@ -78,7 +78,7 @@ class Sampling(_Table):
     kind: Literal["poisson", "fixed"] | None = None
     cohort: Count | None = None
     floor: Annotated[int, Field(ge=0)] = 0
-    tolerance: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    tolerance: Annotated[float, Field(ge=0, lt=1)] | None = None
 
 
 class Run(_Table):

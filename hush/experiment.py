@@ -238,9 +238,14 @@ def _noise(config: Config, entry: Entry, knobs: Knobs, task: Task) -> float | No
         )
     releases = config.run.rounds + (scheme.select == "vote")
     rate, slack = sampling.rate(population), entry.scheme(replace(knobs, noise=1.0)).slack(population)
-    if slack * releases >= scheme.delta:
+    if sampling.slack(population) * releases >= scheme.delta:
         raise Mistake(
             f"floor={sampling.floor} is too near the cohort: visible aborts alone cost more than delta; lower it"
+        )
+    if slack * releases >= scheme.delta:
+        raise Mistake(
+            f"delta={scheme.delta:g} is less than the chance that a cohort outgrows its places in {releases} rounds"
+            f" ({slack * releases:.1g}): take a larger delta, fewer rounds, or fixed sampling"
         )
     return noise_for(scheme.epsilon, scheme.delta, rate, releases, scheme.accountant, sampling.kind, slack)
 

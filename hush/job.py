@@ -18,6 +18,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from hush import checkpoint, config, files
+from hush.catalogue import entry
 from hush.config import Config
 from hush.data.sparse import Sparse
 from hush.errors import Mistake
@@ -156,7 +157,8 @@ def _execute(experiment: Experiment, path: Path) -> Iterator[Row]:
     fingerprint = _fingerprint(experiment)
     ledger = Ledger.load(spent) if spent.exists() else Ledger(spent, {"task": fingerprint})
     if ledger.header.get("task") != fingerprint:
-        if state is not None and state.round >= wanted.run.rounds and (path / "model.safetensors").exists():
+        left = experiment.scheme.alone or (path / "model.safetensors").exists()
+        if state is not None and state.round >= wanted.run.rounds and left:
             return  # a finished run needs neither
         raise Mistake(f"{path}: the data or the model changed since the run began: choose another --out")
     desk = _Desk(experiment, path, ledger, written)
@@ -212,6 +214,7 @@ def _row(report: Report, experiment: Experiment, best: dict[str, Any]) -> Row:
         "round": report.round,
         "cohort": report.cohort,
         "aborted": report.aborted,
+        "reason": report.reason,
         "refused": list(report.refused),
         "level": experiment.scheme.level,
         **{name: getattr(score, name, None) for name in ("accuracy", "balanced", "auroc", "loss")},
@@ -245,9 +248,10 @@ def _facts(experiment: Experiment, state: State, ledger: Ledger) -> Facts:
     wanted, sampling = experiment.config, experiment.scheme.sampling
     delta, level = wanted.scheme.delta or DELTA, experiment.scheme.level or "client"
     source, claim = experiment.scheme.source, _claim(experiment)
+    published = entry(wanted.scheme.name).paper != "hush"
     shares = (
         "model, server: a round goes through only with the clients that its noise shares were sized for"
-        f" (tolerated loss {sampling.tolerance:.0%}); the summed noise never falls below its multiplier",
+        f" (tolerated loss {experiment.scheme.tolerance:.0%}); the summed noise never falls below its multiplier",
     )
     return Facts(
         scheme=wanted.scheme.name,
@@ -277,12 +281,14 @@ def _facts(experiment: Experiment, state: State, ledger: Ledger) -> Facts:
         ),
         trusted=isinstance(source, ServerNoise),
         coins=isinstance(source, Coins),
-        **{"paper_epsilon": paper_epsilon(ledger.events, delta) if ledger.events else None, **claim},
+        **{"paper_epsilon": paper_epsilon(ledger.events, delta) if ledger.events and published else None, **claim},
     )
 
 
 def _claim(experiment: Experiment) -> dict[str, Any]:
     """What the card says of a scheme whose paper claims a guarantee that does not hold."""
+    if experiment.scheme.apart:
+        return {"reason": "nothing travels, and the models are what training made of the data"}
     for stage in experiment.scheme.stages:
         if isinstance(stage, TwoBit):
             return {

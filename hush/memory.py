@@ -46,6 +46,11 @@ class Memory:
         own = rows.to(torch.float32)
         self._noted.append({client: row.clone() for client, row in zip(clients.tolist(), own, strict=True)})
 
+    def forget(self, clients: Members) -> None:
+        """These clients keep what they had: nothing of this round counts for them."""
+        gone = set(clients.tolist())
+        self._noted = [{k: row for k, row in note.items() if k not in gone} for note in self._noted]
+
     def settle(self) -> None:
         """Keep what was noted."""
         noted, self._noted = self._noted, []

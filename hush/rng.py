@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hush.discrete import add_noise, discrete_normal, round_within, skellam
 from hush.heads import fair, toss
 from hush.normal import add_normals
 
@@ -98,6 +99,29 @@ class SecretSeed:
     def fair(self, size: int, coins: int, *labels: Label) -> Tensor:
         """Heads minus tails of `coins` fair coins, `size` times, in float64."""
         return fair(size, coins, self._draw("fair", labels))
+
+    def add_skellam(self, x: Tensor, variance: float, rows: Sequence[int], *labels: Label) -> Tensor:
+        """Add differences of two Poisson numbers of this variance to int32 rows, in place, modulo 2^32.
+
+        A row's numbers are named as its normal ones are. See hush.discrete.
+        """
+        key = self._draw("skellam", labels)
+        return add_noise(x, skellam(variance), key, rows if self.repeatable else range(len(rows)))
+
+    def add_discrete_normals(self, x: Tensor, deviation: float, rows: Sequence[int], *labels: Label) -> Tensor:
+        """Add whole numbers k, of chances proportional to exp(-k^2 / (2 deviation^2)), to int32 rows, as above."""
+        key = self._draw("discrete normal", labels)
+        return add_noise(x, discrete_normal(deviation), key, rows if self.repeatable else range(len(rows)))
+
+    def round_within(
+        self, x: Tensor, step: float, limit: float, tries: int, rows: Sequence[int], *labels: Label
+    ) -> Tensor:
+        """x / step, rounded up or down by chance to int32 rows whose squares add up to at most `limit`.
+
+        A row's draws are named as its noise is. See hush.discrete.
+        """
+        key = self._draw("rounding", labels)
+        return round_within(x, step, limit, tries, key, rows if self.repeatable else range(len(rows)))
 
     def _draw(self, domain: str, labels: tuple[Label, ...]) -> bytes:
         return os.urandom(32) if self.value is None else _key(domain, self.value, labels)

@@ -34,7 +34,7 @@ Charge = tuple[Event | None, Members]  # what a cohort pays for; None where ther
 class Report:
     """One finished round, and the state after it (see State on how long it holds).
 
-    `refused` says, in a sentence each, which uploads the server did not take.
+    `reason` says why a round was aborted, `refused`, in a sentence each, which uploads the server did not take.
     """
 
     round: int
@@ -48,6 +48,7 @@ class Report:
     spent: Spent
     delta: float
     accountant: Accountant
+    reason: str | None = None
     refused: tuple[str, ...] = ()
     alone: bool = False
 
@@ -124,14 +125,14 @@ def rounds(
     for number in range(state.round + 1, rounds + 1):
         began = time.perf_counter()
         try:
-            state, cohort, aborted, refused = loop.round(state, number)
+            state, cohort, reason, refused = loop.round(state, number)
         except BaseException:
             state.books.discard()  # the state stays as it was, and may be resumed from
             raise
         yield Report(
             round=number,
             cohort=cohort,
-            aborted=aborted,
+            aborted=reason is not None,
             clip=state.clip,
             bytes=state.traffic.summary(),
             seconds=time.perf_counter() - began,
@@ -140,6 +141,7 @@ def rounds(
             spent=Spent(tuple(counts.items()), state.participation.extremes()),
             delta=delta,
             accountant=accountant,
+            reason=reason,
             refused=refused,
             alone=scheme.alone,
         )
@@ -156,8 +158,8 @@ class _Loop:
     replay: bool
     counts: Counter[Kind]  # of the events that the books hold
 
-    def round(self, state: State, number: int) -> tuple[State, int, bool, tuple[str, ...]]:
-        """One round: the state after it, how many took part, whether it was aborted, and what was refused.
+    def round(self, state: State, number: int) -> tuple[State, int, str | None, tuple[str, ...]]:
+        """One round: the state after it, how many took part, why it was aborted if it was, and what was refused.
 
         An aborted round moves nothing. The books are written last: a round that fails leaves them alone.
         """
@@ -170,7 +172,7 @@ class _Loop:
             total, plan = self._gather(self.scheme, state, number, "update", charges)
         except Aborted as aborted:
             state.memory.discard()
-            return self._close(state, number, charges), 0, True, aborted.refused
+            return self._close(state, number, charges), 0, str(aborted), aborted.refused
         moved, drift = self.scheme.move(plan, total, state.drift)
         if not bool(moved.isfinite().all()):
             raise Mistake(
@@ -179,7 +181,7 @@ class _Loop:
             )
         clip = total.clip if total.clip is not None else state.clip
         state = replace(state, weights=moved, clip=clip, drift=drift)
-        return self._close(state, number, charges), total.count, False, total.refused
+        return self._close(state, number, charges), total.count, None, total.refused
 
     def _elect(self, state: State, charges: list[Charge]) -> State:
         """The vote on the coordinates, for a scheme that has one, and the set where it is fixed."""
@@ -203,7 +205,7 @@ class _Loop:
         cohort: Members = sampling.draw(population, self.secret, number)
         width = (state.weights if state.live is None else state.live).numel()
         spec = scheme.specs(width, state.clip)[-1]
-        floor = round((1 - sampling.tolerance) * len(cohort), 9)  # 0.3 of 10 is 3, not a hair more
+        floor = round((1 - scheme.tolerance) * len(cohort), 9)  # 0.3 of 10 is 3, not a hair more
         seats = self.seed.generator("seats", number).permutation(len(cohort)) if scheme.seated else None
         plan = Plan(number, state.weights, state.live, sampling.cohort(population), floor, spec.clip, seats)
         event = scheme.event(plan, self.task, label)
@@ -215,7 +217,11 @@ class _Loop:
         if len(cohort) < least:
             raise Aborted(f"round {number}: a cohort of {len(cohort)} is below the floor of {least}")
         total = self.transport.gather(scheme, self.task, plan, cohort, self.secret, state.books)
-        return scheme.server(plan, total, self.secret), plan
+        try:
+            return scheme.server(plan, total, self.secret), plan
+        except Aborted as aborted:
+            aborted.refused = total.refused
+            raise
 
     def _close(self, state: State, number: int, charges: list[Charge]) -> State:
         """The state after the round, its bytes and participations in the books."""

@@ -19,7 +19,7 @@ class Sampling(Protocol):
     @property
     def floor(self) -> int: ...
     @property
-    def tolerance(self) -> float: ...
+    def tolerance(self) -> float | None: ...
     def draw(self, population: int, secret: SecretSeed, round: int) -> Members: ...
     def rate(self, population: int) -> float: ...
     def cohort(self, population: int) -> float: ...
@@ -31,13 +31,14 @@ class Poisson:
     """Each client takes part with probability `chance`, independently of all others.
 
     The mean divides by the expected cohort, so that the released model does not tell its size. Of the
-    drawn clients the fraction `tolerance` may drop out: noise shares are sized for the rest. A cohort
+    drawn clients the fraction `tolerance` may drop out: noise shares are sized for the rest. If it is not given, nobody
+    may where noise is in shares, and anybody where it is not. A cohort
     below `floor` aborts the round; the abort is visible, so its chance is charged to delta (`slack`).
     """
 
     chance: float
     floor: int = 0
-    tolerance: float = 0.0
+    tolerance: float | None = None
     kind: ClassVar[Kind] = "poisson"
 
     def __post_init__(self) -> None:
@@ -78,7 +79,7 @@ class Fixed:
 
     size: int
     floor: int = 0
-    tolerance: float = 0.0
+    tolerance: float | None = None
     kind: ClassVar[Kind] = "fixed"
 
     def __post_init__(self) -> None:
@@ -117,8 +118,8 @@ def _binomial(count: int, trials: int, chance: float) -> float:
     return math.exp(ways + count * math.log(chance) + (trials - count) * math.log1p(-chance))
 
 
-def _check(floor: int, tolerance: float) -> None:
+def _check(floor: int, tolerance: float | None) -> None:
     if floor < 0:
         raise Mistake(f"floor={floor} must not be negative")
-    if not 0 <= tolerance < 1:
+    if tolerance is not None and not 0 <= tolerance < 1:
         raise Mistake(f"tolerance={tolerance} must be in [0, 1): the fraction of a cohort that may drop out")

@@ -16,8 +16,8 @@ from hush.privacy.events import Event, Level
 from hush.rng import SecretSeed
 from hush.sampling import Sampling
 from hush.spec import Context, Members, Plan, Spec, Total
-from hush.stages import Coins, Source, Stage, TopFeedback, TwoBit, Weigh
-from hush.steps import Average, Step
+from hush.stages import Coins, Sense, ServerNoise, Source, Stage, TopFeedback, TwoBit, Weigh
+from hush.steps import Average, Momentum, Stay, Step
 from hush.task import Task
 from hush.trainers import Dpsgd, Engine, Trainer
 
@@ -54,6 +54,13 @@ class Scheme:
         return next((stage for stage in self.stages if isinstance(stage, Source)), None)
 
     @property
+    def tolerance(self) -> float:
+        """The part of a cohort that may be missing: none where the noise is in shares, else any, if not said."""
+        if self.sampling.tolerance is not None:
+            return self.sampling.tolerance
+        return 1.0 if self.source is None or isinstance(self.source, ServerNoise) else 0.0
+
+    @property
     def level(self) -> Level | None:
         """Whom the noise protects: a whole client, one record of a client, or nobody."""
         if self.source is not None:
@@ -82,10 +89,7 @@ class Scheme:
         if isinstance(self.trainer, Dpsgd):
             self.trainer.check(task)
         self._check_memory(task)
-        twos = [stage for stage in self.stages if isinstance(stage, TwoBit)]
-        votes = self.aggregator.places if isinstance(self.aggregator, BitVote) else None
-        if [stage.places for stage in twos] != ([] if votes is None else [votes]):
-            raise Mistake("TwoBit(p) and BitVote(p) belong together: give both, with the same p")
+        self._check_pairs(task)
         whole = isinstance(self.coordinates, All) and (spec.form, spec.size) == (FLOATS, task.layout.parameters)
         if task.layout.buffers and (self.private or not whole):
             reason = (
@@ -105,6 +109,28 @@ class Scheme:
             )
         if expected > task.clients:
             raise Mistake(f"cohort={expected:g} is larger than the population of {task.clients}: lower it")
+
+    def _check_pairs(self, task: Task) -> None:
+        """Parts of which one is nothing without the other."""
+        places = [stage.places for stage in self.stages if isinstance(stage, TwoBit)]
+        if places != ([self.aggregator.places] if isinstance(self.aggregator, BitVote) else []):
+            raise Mistake("TwoBit(p) and BitVote(p) belong together: give both, with the same p")
+        senses = [stage for stage in self.stages if isinstance(stage, Sense)]
+        sense = self.step.sense if isinstance(self.step, Momentum) else None
+        if senses != ([] if sense is None else [sense]):
+            raise Mistake("Sense(...) and Momentum(..., sense=...) belong together: give the very same Sense to both")
+        if isinstance(self.step, Momentum) and not self.coordinates.fixed:
+            raise Mistake("Momentum keeps a number for each weight, and coordinates are drawn each round: fix them")
+        silent = self.apart and not self.stages and isinstance(self.coordinates, All) and self.aggregator == Sum()
+        if self.alone != isinstance(self.step, Stay) or (self.alone and not silent):
+            raise Mistake(
+                "alone=True is for clients that send nothing: it goes with apart=True and Stay(), all weights, no"
+                " stages, and the plain sum"
+            )
+        specs = self.specs(self.coordinates.count(task.layout))
+        for stage, before in zip(self.stages, specs, strict=False):
+            if isinstance(stage, Coins):
+                stage.check(before, self.sampling.cohort(task.clients))
 
     def _check_memory(self, task: Task) -> None:
         """What clients keep between rounds must still fit the next one, and a simulation."""

@@ -76,6 +76,8 @@ class Momentum:
         self, weights: Tensor, live: Tensor | None, mean: Tensor, drift: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """Only the live coordinates move; the drift is kept in float64."""
+        if drift is not None and drift.numel() != mean.numel():
+            raise Mistake(f"the momentum has {drift.numel()} numbers and the mean {mean.numel()}: go on as it began")
         drift = mean.double() if drift is None else self.keep * drift + mean
         size = weights.numel() if live is None else live.numel()
         update = drift if self.sense is None else self.sense.recover(drift, size)

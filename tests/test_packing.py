@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from hush import wire
 from hush.errors import Mistake
-from hush.packing import Buckets, Codes, Few, Floats, Form
+from hush.packing import Buckets, Codes, Few, Floats, Form, Integers
 
 FORMS = [Floats(), *map(Codes, (1, 2, 4, 8)), *(Buckets(w, b) for w in (2, 4, 8) for b in (1, 5, 512)), Few(3)]
+FORMS += map(Integers, (2, 3, 7, 8, 9, 12, 16, 17, 25, 31, 32))
 TINY = 2.0**-149  # the smallest float32
 
 
@@ -27,6 +28,11 @@ def held(form: Form, size: int, seed: int) -> torch.Tensor:
         levels = rng.integers(-form.top, form.top, size, endpoint=True)
         levels[:: form.bucket] = form.top
         row = form.values(levels.astype(np.float32), form.scales(row))
+    if isinstance(form, Integers):
+        edge = 2 ** (form.width - 1)
+        whole = rng.integers(-edge, edge, size)
+        whole[:2] = -edge, edge - 1
+        return torch.from_numpy(whole.astype(np.int32))
     if isinstance(form, Few):
         row[rng.permutation(size)[form.count - seed % 2 :]] = 0
     return torch.from_numpy(row.astype(np.float32))
@@ -34,7 +40,7 @@ def held(form: Form, size: int, seed: int) -> torch.Tensor:
 
 def same(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Bit for bit."""
-    return one.dtype == other.dtype == torch.float32 and torch.equal(one.view(torch.int32), other.view(torch.int32))
+    return one.dtype == other.dtype != torch.float64 and torch.equal(one.view(torch.int32), other.view(torch.int32))
 
 
 @pytest.mark.parametrize("form", FORMS, ids=str)
@@ -61,6 +67,7 @@ def test_other_lengths_are_refused(form: Form) -> None:
 def test_every_kind_of_form_has_a_number_of_its_own() -> None:
     found = [form.bits for form in (Floats(), *map(Codes, (1, 2, 4, 8)), *(Buckets(w, 9) for w in (2, 4, 8)), Few(2))]
     assert found == [32, 1, 2, 4, 8, 258, 260, 264, 64]
+    assert [Integers(width).bits for width in (2, 12, 32)] == [514, 524, 544]
     message = wire.pack_upload(torch.zeros(8), 1, b"8 bytes.", Buckets(4, 8)).data
     with pytest.raises(Mistake, match="does not begin"):
         wire.unpack_upload(message, 8, 1, b"8 bytes.", Codes(8))
@@ -87,6 +94,8 @@ def test_bits_after_the_last_code_are_refused(bits: int) -> None:
         (lambda: Buckets(1, 8), "bits=1 must be 2, 4 or 8"),
         (lambda: Buckets(4, 0), "bucket=0 must be at least 1"),
         (lambda: Few(0), "count=0 must be at least 1"),
+        (lambda: Integers(1), "bits=1 must be from 2 to 32"),
+        (lambda: Integers(33), "bits=33 must be from 2 to 32"),
     ],
 )
 def test_wrong_numbers(wrong, sentence: str) -> None:
@@ -221,3 +230,39 @@ def test_few_that_no_client_sends_are_refused(places: tuple, numbers: tuple, sen
     assert Few(2).unpack(memoryview(struct.pack("<IIff", 0, 2, 1.0, 2.0)), 3).tolist() == [1.0, 0.0, 2.0]
     with pytest.raises(Mistake, match=sentence):
         Few(2).unpack(memoryview(struct.pack("<IIff", *places, *numbers)), 3)
+
+
+@pytest.mark.parametrize("width", range(2, 33))
+def test_whole_numbers_of_every_width(width: int) -> None:
+    """Their bits in one long line, written out: the first number first, its highest bit first."""
+    form = Integers(width)
+    for size in (1, 2, 7, 8, 9, 100):
+        row = held(form, max(2, size), size)[:size]
+        line = "".join(format(k % 2**width, f"0{width}b") for k in row.tolist())
+        line += "0" * (-len(line) % 8)
+        body = bytes(form.pack(row))
+        assert body == int(line, 2).to_bytes(len(line) // 8, "big")
+        assert len(body) == form.length(size) == math.ceil(size * width / 8)
+        assert same(form.unpack(memoryview(body), size), row)
+
+
+@given(st.integers(2, 32), st.integers(0, 40), st.data())
+def test_any_body_is_one_row_or_refused(width: int, size: int, data: st.DataObject) -> None:
+    form = Integers(width)
+    body = data.draw(st.binary(min_size=form.length(size), max_size=form.length(size)))
+    if int.from_bytes(body, "big") % 2 ** (8 * len(body) - size * width):
+        with pytest.raises(Mistake, match=f"bits after its {size} numbers"):
+            form.unpack(memoryview(body), size)
+    else:
+        row = form.unpack(memoryview(body), size)
+        assert row.dtype == torch.int32
+        assert bytes(form.pack(row)) == body
+
+
+@pytest.mark.parametrize("bad", [4.0, -5.0, 0.5, math.nan, math.inf, 2.0**31, 2.0**40, -(2.0**32)])
+def test_numbers_that_are_not_whole_or_too_large_are_refused(bad: float) -> None:
+    form = Integers(3)
+    assert form.unpack(form.pack(torch.tensor([3.0, -4.0])), 2).tolist() == [3, -4]
+    for kind in (torch.float32, torch.float64, *([torch.int64] if bad.is_integer() else [])):
+        with pytest.raises(Mistake, match="3-bit whole numbers"):
+            form.pack(torch.tensor([1.0, bad], dtype=torch.float64).to(kind))

@@ -81,6 +81,10 @@ def test_no_adaptive_clip_is_none() -> None:
 def test_upload_there_and_back(values: list[float]) -> None:
     row = torch.tensor(values, dtype=torch.float32)
     data = wire.pack_upload(row, 3, ANSWERS).data
+    if not row.isfinite().all():
+        with pytest.raises(Mistake, match="not finite"):
+            wire.unpack_upload(data, len(values), 3, ANSWERS)
+        return
     found = wire.unpack_upload(data, len(values), 3, ANSWERS)
     assert torch.equal(found.view(torch.int32), row.view(torch.int32))
 

@@ -47,7 +47,8 @@ def _head(run: Run, going: bool) -> str:
     head = f'<header><h1>{title}</h1><p class="soft">{escape(" · ".join(facts))}</p>'
     if aborted:
         kept = "round aborted: nothing of it was" if aborted == 1 else "rounds aborted: nothing of them was"
-        head += f'<p class="warn">{aborted:,} {kept} released, too few clients answered.</p>'
+        why = next((row["reason"] for row in reversed(run.rounds) if row.get("reason")), "too few clients answered")
+        head += f'<p class="warn">{aborted:,} {kept} released. {escape(why)}.</p>'
     if going:
         head += f'<progress max="{total}" value="{done}" aria-label="rounds done">{done}/{total}</progress>'
     return head + "</header>"

@@ -22,6 +22,9 @@ def summary(run: Run) -> Table:
         found = runs.accuracies(run, key)
         table.add_row(f"{words.measure(key)}, last", *_at(found[-1] if found else None, "round"))
         table.add_row(f"{words.measure(key)}, best", *_at(runs.best(run, key), "round"))
+    aborted = [row for row in run.rounds if row.get("aborted")]
+    if aborted:
+        table.add_row("rounds aborted", f"{len(aborted):,}", aborted[-1].get("reason") or "too few clients answered")
     table.add_section()
     for way in ("up", "down"):
         parts = [

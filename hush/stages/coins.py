@@ -66,6 +66,10 @@ class Coins:
             raise Mistake(f"Coins({self.multiplier}) after another noise: one is enough")
         return replace(s, size=s.size + self._copies(s) - 1, noise=self.multiplier, form=Codes(self.bits))
 
+    def check(self, s: Spec, cohort: float) -> None:
+        """Refuse, before any round, noise that the count of an adaptive clip does not fit in."""
+        self._scale(s, Plan(0, torch.empty(0), None, cohort, cohort))
+
     def encode(self, x: Tensor, ctx: Context) -> Tensor:
         """Heads minus tails of each number's coins."""
         copies = self._copies(ctx.spec)

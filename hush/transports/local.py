@@ -51,8 +51,9 @@ class Local:
             cohort, plan = cohort[kept], plan.to(kept)
         spec = scheme.specs(scheme.width(plan), plan.clip)[-1]
         if len(cohort) < plan.floor:
-            traffic.up(cohort, wire.blank_upload(spec.size, spec.form))  # sent in vain
-            raise Aborted(f"round {plan.round}: {len(cohort)} clients answered and the noise relies on {plan.floor:g}")
+            if not scheme.apart:
+                traffic.up(cohort, wire.blank_upload(spec.size, spec.form))  # sent in vain
+            raise Aborted(f"round {plan.round}: {len(cohort)} clients answered and it relies on {plan.floor:g}")
         length = self.block or block(task, plan.live)
         blocks = [slice(first, first + length) for first in range(0, len(cohort), length)]
 

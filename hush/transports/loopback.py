@@ -55,14 +55,13 @@ class Loopback:
             try:
                 row = wire.unpack_upload(data, spec.size, plan.round, asked.digest, spec.form)
             except Mistake as mistake:
+                books.memory.forget(members)  # as if it had not answered
                 refused.append(f"client {client}: {mistake}")
                 continue
             answers.append(Uploads(row.unsqueeze(0), task.split.sizes_of(members), plan.to([place]).seats))
         try:
             if len(answers) < plan.floor:
-                raise Aborted(
-                    f"round {plan.round}: {len(answers)} clients answered and the noise relies on {plan.floor:g}"
-                )
+                raise Aborted(f"round {plan.round}: {len(answers)} clients answered and it relies on {plan.floor:g}")
             return replace(scheme.aggregator.combine(answers, spec.size), refused=tuple(refused))
         except Aborted as aborted:
             aborted.refused = tuple(refused)

@@ -369,6 +369,13 @@ def test_two_bit_states_no_guarantee_and_the_papers_figure(hush):
         (["two-bit", "--bound", "0"], "bound=0.0 must be positive"),
         (["two-bit-dp", "--bits", "3", "--noise", "1"], "bits=3 must be 1, 2, 4 or 8"),
         (["qsgd", "--bits", "1"], "bits=1 must be 2, 4 or 8"),
+        (["qsgd", "--bits", "0"], "bits=0 must be 2, 4 or 8"),
+        (["two-bit-dp", "--bits", "0", "--noise", "1"], "bits=0 must be 1, 2, 4 or 8"),
+        (["two-bit-dp", "--noise", "0.02"], "would cut the count of AdaptiveClip"),
+        (
+            ["two-bit-dp", "--epsilon", "3", "--delta", "1e-13", "--clients", "1000"],
+            "take a larger delta, fewer rounds",
+        ),
         (["fl-std", "--bits", "2"], "fl-std has no bits to set"),
         (["fl-std", "--places", "8"], "fl-std has no places to set"),
         (["fl-cs", "--chunks", "10000000"], "chunks=10000000 is more than"),

@@ -18,7 +18,7 @@ from hush.sampling import Fixed, Poisson
 from hush.spec import Plan, Total
 from hush.stages import AdaptiveClip, Clip, Coins, ServerNoise
 from hush.state import Books
-from hush.steps import Momentum, Stay
+from hush.steps import Momentum
 from hush.task import Task
 from hush.transports import Local
 from hush.weights import flatten
@@ -41,7 +41,7 @@ def deviation(scheme, task: Task, seed: int = 4, lost=None) -> tuple[float, floa
     plan, (event,) = watch.plans[0], watch.ledger.events
     moved = (report.state.weights.double() - flatten(task.model)) * plan.cohort
     noise = moved if plan.live is None else moved[plan.live]
-    if isinstance(scheme.step, Stay):  # what was sensed, before it is recovered
+    if isinstance(scheme.step, Momentum):  # what was sensed, before it is recovered
         noise = scheme.server(plan, watch.totals[0], SecretSeed.simulated(seed)).body
     assert noise.numel() >= DRAWS
     if plan.live is not None:
@@ -61,8 +61,7 @@ def deviation(scheme, task: Task, seed: int = 4, lost=None) -> tuple[float, floa
 def silent(entry: Entry, sampling, clip=None):
     """The scheme with clients that have nothing to say, so that only noise is left."""
     knobs = Knobs(sampling=sampling, ratio=0.9995, probe=1, clip=clip or Clip(S), noise=SIGMA)
-    scheme = replace(entry.scheme(knobs), trainer=Still())
-    return replace(scheme, step=Stay()) if isinstance(scheme.step, Momentum) else scheme
+    return replace(entry.scheme(knobs), trainer=Still())
 
 
 @pytest.mark.parametrize("sampling", [Fixed(4), Poisson(0.35)], ids=["fixed", "poisson"])

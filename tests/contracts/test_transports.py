@@ -17,7 +17,8 @@ from hush.knobs import Knobs
 from hush.rounds import Report
 from hush.sampling import Fixed, Poisson
 from hush.scheme import Scheme
-from hush.stages import AdaptiveClip
+from hush.stages import AdaptiveClip, Clip, Noise, Sense
+from hush.steps import Average, Momentum, Stay
 from hush.task import Task
 from hush.transports import Local, Loopback
 from hush.weights import flatten
@@ -77,9 +78,9 @@ def test_dropouts_cost_the_same_bytes(entry: Entry, task: Task, knobs: Knobs) ->
     assert local[1].cohort == 9
 
 
-@pytest.mark.parametrize("name", ["fl-std", "fl-top-dp"])
+@pytest.mark.parametrize("name", [name for name in ENTRIES if name != "centralized"])
 def test_an_aborted_round_costs_the_same_bytes(name: str, task: Task, knobs: Knobs) -> None:
-    """Those that stayed have uploaded, whether or not the round counts."""
+    """Those that stayed have uploaded, whether or not the round counts; nobody where nothing travels."""
     scheme = ENTRIES[name].scheme(replace(knobs, sampling=Fixed(12, tolerance=0.25)))
     local, bytewise = dropping(scheme, task, lost=4)
     assert [r.aborted for r in local] == [r.aborted for r in bytewise] == [False, True, False]
@@ -113,8 +114,7 @@ def test_a_bad_upload_is_refused_and_the_round_goes_on(name: str, how: str, task
         assert [report.aborted for report in found] == [False, aborted, False]
         assert [len(report.refused) for report in found] == [0, bad, 0]
         assert all(sentence.startswith("client ") and "refused" in sentence for sentence in found[1].refused)
-        if name != "top-k-ef":  # whose clients take what they sent as received
-            assert torch.equal(found[-1].state.weights, lost[-1].state.weights)
+        assert torch.equal(found[-1].state.weights, lost[-1].state.weights)
 
 
 def test_too_few_for_the_places_of_two_bit(task: Task, knobs: Knobs) -> None:
@@ -175,3 +175,54 @@ def test_memory_that_would_not_fit_the_next_round(task: Task, knobs: Knobs) -> N
     record = ENTRIES["fl-sign-dp"].scheme(knobs)
     with pytest.raises(Mistake, match="Dpsgd"):
         run(replace(record, stages=scheme.stages, step=scheme.step), task, 1)
+
+
+@pytest.mark.parametrize("name", ["fl-std", "two-bit", "qsgd", "top-k-ef", "dp-fedavg", "fl-sign-dp", "fl-top-dp"])
+def test_one_bad_upload_of_many(name: str, task: Task, knobs: Knobs) -> None:
+    """With no tolerance given, the round goes on unless the noise is in shares; why it does not is told."""
+    scheme = ENTRIES[name].scheme(replace(knobs, sampling=Fixed(12)))
+    line = Loopback(line=lambda round, client, data: data[:-1] if client == 7 else data)
+    (report,) = run(scheme, task, 1, transport=line)
+    assert report.aborted == (name == "fl-top-dp")
+    assert report.reason == ("round 1: 11 clients answered and it relies on 12" if report.aborted else None)
+    assert len(report.refused) == 1
+
+
+def test_an_upload_that_is_not_finite_is_refused(task: Task, knobs: Knobs) -> None:
+    """One client's NaN leaves the others' mean as it is."""
+
+    def poisoned(round: int, client: int, data: bytes) -> bytes:
+        if client != 3:
+            return data
+        head, body = data[: wire.UPLOAD.size], b"\x00\x00\xc0\x7f" + data[wire.UPLOAD_HEADER + 4 :]
+        return head + wire.CRC.pack(zlib.crc32(body, zlib.crc32(head))) + body
+
+    scheme = ENTRIES["fl-std"].scheme(replace(knobs, sampling=Fixed(12)))
+    (report,) = run(scheme, task, 1, transport=Loopback(line=poisoned))
+    assert report.refused == ("client 3: upload of round 1: there are numbers that are not finite: refused",)
+    assert report.state.weights.isfinite().all()
+
+
+def test_parts_that_would_train_for_nothing(task: Task, knobs: Knobs) -> None:
+    alone, sensed = ENTRIES["standalone"].scheme(knobs), ENTRIES["fl-cs"].scheme(knobs)
+    noisy = (Clip(1.0), Noise(1.0))
+    for wrong in (
+        replace(alone, stages=noisy),
+        replace(alone, coordinates=RandomK(0.1, fresh=False)),
+        replace(alone, step=Average()),
+        replace(alone, apart=False),
+        replace(sensed, stages=(), step=Stay()),
+    ):
+        with pytest.raises(Mistake, match="alone=True is for clients that send nothing"):
+            run(wrong, task, 1)
+    for wrong in (
+        replace(sensed, step=Average()),
+        replace(sensed, step=Momentum(0.35)),
+        replace(sensed, stages=()),
+        replace(sensed, stages=(Sense(0.1, 10, seed=5),)),
+    ):
+        with pytest.raises(Mistake, match="give the very same Sense to both"):
+            run(wrong, task, 1)
+    fresh = replace(sensed, stages=(), step=Momentum(1.0), coordinates=RandomK(0.1, fresh=True))
+    with pytest.raises(Mistake, match="Momentum keeps a number"):
+        run(fresh, task, 1)

@@ -1,0 +1,98 @@
+"""Who shares masks with whom: everybody, or a ring in random order with `degree` / 2 neighbours on each side.
+
+The ring is the Harary graph of SecAgg+ (Bell, Bonawitz, Gascon, Lepoint, Raykova 2020). Its order comes from the
+digest of the terms, the same for everybody. With more than half of the neighbours needed to open a secret, no choice
+of dropouts splits the sum: at a gap that parts the survivors of a ring, the last one before the gap has at most
+degree / 2 of its neighbours left, on one side, and its self mask stays closed.
+"""
+
+import hashlib
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import gammaln
+
+from hush.errors import Mistake
+
+Chances = npt.NDArray[np.float64]
+
+
+def order(digest: bytes, count: int) -> list[int]:
+    """The seats in an order that everybody with the digest finds: by SHA-256 of digest and seat."""
+    return sorted(range(count), key=lambda seat: hashlib.sha256(digest + b"ring" + seat.to_bytes(4, "little")).digest())
+
+
+def ring(seats: Sequence[int], degree: int) -> tuple[tuple[int, ...], ...]:
+    """For each seat, its neighbours, ascending: those within degree / 2 places in this order, or all others."""
+    n = len(seats)
+    if degree == n - 1:
+        return tuple(tuple(other for other in range(n) if other != seat) for seat in range(n))
+    steps = [step for far in range(1, degree // 2 + 1) for step in (far, -far)]
+    found = {seat: tuple(sorted(seats[(place + step) % n] for step in steps)) for place, seat in enumerate(seats)}
+    return tuple(found[seat] for seat in range(n))
+
+
+def quorum(n: int, dropout: float, corrupt: float) -> int:
+    """The threshold: everyone but the lost, as long as no two sets of survivors can get so many signatures."""
+    if not (0 <= dropout < 1 and 0 <= corrupt < 1):
+        raise Mistake(f"dropout={dropout} and corrupt={corrupt} must be from 0 to 1, and less than 1")
+    found, helpers = n - _part(n, dropout), _part(n, corrupt)
+    if 2 * found <= n + helpers or found < 3:
+        raise Mistake(
+            f"dropout={dropout} and corrupt={corrupt} leave no threshold for {n} clients: more than half must answer,"
+            " beside those in league with the server, and at least 3; ask for less of either or for a larger cohort"
+        )
+    return found
+
+
+@lru_cache(maxsize=256)
+def degree(
+    n: int, dropout: float, corrupt: float, failure: float = 2.0**-40, stall: float = 2.0**-20
+) -> tuple[int, int]:
+    """The fewest neighbours, and how many of them open a secret: (degree, shares).
+
+    With D = dropout n clients lost and C = corrupt n in league with the server, in a random order, the chances of
+
+    - any client with `shares` neighbours in the league (its secrets are open),
+    - any half of a neighbourhood with shares - degree / 2 of the league (a gap could part the survivors)
+
+    add up to at most `failure`, and that of any client with fewer than `shares` neighbours left (the sum cannot be
+    opened, and nothing is) is at most `stall`: exact hypergeometric tails and a union bound over the clients. Where
+    no ring does it with two thirds of the cohort, all are neighbours, and one less than the threshold opens a secret.
+    """
+    threshold = quorum(n, dropout, corrupt)
+    if not (0 < failure < 1 and 0 < stall < 1):
+        raise Mistake(f"failure={failure} and stall={stall} must be between 0 and 1: chances that a ring fails")
+    lost, league = n - threshold, _part(n, corrupt)
+    for k in range(2, 2 * (n - 1) // 3 + 1, 2):
+        half = k // 2
+        shares = np.arange(max(2, half + 1), k + 1)
+        open_ = n * _tail(n, league, k)[shares] + 2 * n * _tail(n, league, half)[shares - half]
+        stuck = n * _tail(n, lost, k)[k - shares + 1]
+        good = shares[(open_ <= failure) & (stuck <= stall)]
+        if good.size:
+            return k, int(good[-1])  # the most that do not stall: the hardest to open
+    return n - 1, threshold - 1
+
+
+def _part(n: int, rate: float) -> int:
+    """rate n in whole clients; 0.29 of 100 are 29, whatever the product's last bit."""
+    return math.floor(rate * n + 1e-9)
+
+
+def _tail(n: int, marked: int, drawn: int) -> Chances:
+    """Entry i: the chance of i or more marked among `drawn` of the n - 1 others; 0 past the last."""
+    i = np.arange(max(0, drawn - (n - 1 - marked)), min(marked, drawn) + 1)
+    ways = _choose(marked, i) + _choose(n - 1 - marked, drawn - i) - _choose(n - 1, np.array(drawn))
+    chances = np.zeros(drawn + 2)
+    chances[i] = np.exp(ways)
+    return np.cumsum(chances[::-1])[::-1]
+
+
+def _choose(n: int, k: npt.NDArray[np.integer]) -> Chances:
+    """The logarithm of n over k."""
+    found: Chances = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+    return found

@@ -1,0 +1,127 @@
+"""Identities that sign, keys that two clients share, and what is derived from them.
+
+Ed25519 signs, X25519 agrees, HKDF-SHA256 derives. Every signature and every derivation contains the digest of the
+terms and its purpose, so that nothing made for one of them is of use for another.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable, MutableMapping
+
+from cryptography.exceptions import InvalidSignature, InvalidTag
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from hush.errors import Mistake
+
+Draw = Callable[[int], bytes]  # so many secret bytes: os.urandom, or a repeatable one in a simulation
+_NONCE = bytes(12)
+_DOMAIN = b"hush secure sum 1: "
+
+
+def repeatable(key: bytes) -> Draw:
+    """Secrets that repeat, for simulations and tests only: the key stream of ChaCha20, read on and on."""
+    stream = Cipher(ChaCha20(hashlib.sha256(_DOMAIN + b"repeatable" + key).digest(), bytes(16)), None).encryptor()
+    return lambda count: stream.update(bytes(count))
+
+
+class Identity:
+    """A client's long-term key, and the rounds that it took part in: in each of a run at most once.
+
+    `claims` has the last round of each run. A deployment gives a mapping that is on disk.
+    """
+
+    def __init__(self, secret: bytes, claims: MutableMapping[str, int] | None = None) -> None:
+        self._key = Ed25519PrivateKey.from_private_bytes(secret)
+        self.public = self._key.public_key().public_bytes_raw()
+        self.claims: MutableMapping[str, int] = {} if claims is None else claims
+
+    @classmethod
+    def new(cls, draw: Draw = os.urandom) -> "Identity":
+        """A fresh one."""
+        return cls(draw(32))
+
+    def sign(self, words: bytes) -> bytes:
+        """64 bytes."""
+        return self._key.sign(words)
+
+    def claim(self, run: str, round: int) -> None:
+        """Take part in a round; once only, and never in an earlier one."""
+        last = self.claims.get(run)
+        if last is not None and round <= last:
+            raise Mistake(
+                f"round={round} of run {run!r} must be past {last}, the last one that this client took part in: two"
+                " secure sums of one round would tell what differs"
+            )
+        self.claims[run] = round
+
+
+def verify(public: bytes, signature: bytes, words: bytes) -> bool:
+    """Whether the owner of the key signed the words."""
+    try:
+        Ed25519PublicKey.from_public_bytes(public).verify(signature, words)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def private(secret: bytes) -> X25519PrivateKey:
+    """An X25519 key of 32 secret bytes."""
+    return X25519PrivateKey.from_private_bytes(secret)
+
+
+def public(key: X25519PrivateKey) -> bytes:
+    """Its public half."""
+    return key.public_key().public_bytes_raw()
+
+
+def agree(key: X25519PrivateKey, peer: bytes) -> bytes:
+    """The secret that it shares with a public key; a point of low order is refused."""
+    try:
+        return key.exchange(X25519PublicKey.from_public_bytes(peer))
+    except ValueError:  # the shared secret would be zero
+        raise Mistake("a public key is a point of low order, with which everybody shares the same secret") from None
+
+
+def derive(secret: bytes, digest: bytes, purpose: bytes, *seats: int) -> bytes:
+    """32 bytes for one purpose, HKDF-SHA256 with the digest as salt; purpose and seats are its info."""
+    info = _DOMAIN + purpose + b"".join(seat.to_bytes(4, "little") for seat in seats)
+    return HKDF(algorithm=SHA256(), length=32, salt=digest, info=info).derive(secret)
+
+
+def pair_key(agreed: bytes, digest: bytes, one: int, other: int) -> bytes:
+    """The key of the mask that two seats share, the same for both."""
+    return derive(agreed, digest, b"pair mask", min(one, other), max(one, other))
+
+
+def self_key(seed: bytes, digest: bytes, seat: int) -> bytes:
+    """The key of a client's own mask."""
+    return derive(seed, digest, b"self mask", seat)
+
+
+def commitment(seed: bytes, digest: bytes, seat: int) -> bytes:
+    """What the server can hold a rebuilt seed against; it tells nothing of 255 random bits."""
+    return hashlib.sha256(_DOMAIN + b"commitment" + digest + seat.to_bytes(4, "little") + seed).digest()
+
+
+def seal(agreed: bytes, digest: bytes, sender: int, receiver: int, plain: bytes) -> bytes:
+    """A box that only the receiver can open, and only as one from this sender under these terms.
+
+    The key is for one message in one direction, so that its nonce may be zero.
+    """
+    key = derive(agreed, digest, b"box", sender, receiver)
+    return ChaCha20Poly1305(key).encrypt(_NONCE, plain, digest)
+
+
+def unseal(agreed: bytes, digest: bytes, sender: int, receiver: int, box: bytes) -> bytes | None:
+    """What is in it, or None where the box is not right."""
+    key = derive(agreed, digest, b"box", sender, receiver)
+    try:
+        return ChaCha20Poly1305(key).decrypt(_NONCE, box, digest)
+    except InvalidTag:
+        return None

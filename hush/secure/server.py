@@ -1,0 +1,213 @@
+"""The server of a secure sum: it passes on what it cannot read, and opens one sum or none."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import NoReturn
+
+import numpy as np
+
+from hush.errors import Aborted, Mistake
+from hush.secure import bits, masks, shares
+from hush.secure.bits import Words
+from hush.secure.keys import agree, commitment, pair_key, private, public, self_key
+from hush.secure.messages import (
+    ADVERT,
+    BOX,
+    COMMITMENT,
+    PHASES,
+    Phase,
+    open_at_server,
+    pack_set,
+    to_client,
+    unpack_set,
+)
+from hush.secure.tally import Tally
+from hush.secure.terms import Terms
+
+_SEALED = BOX.size - 4
+_ANY = private(bytes([1]) * 32)  # whose exchange with a point of low order fails as any other's
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The sum of the survivors' numbers modulo 2^bits, and who they are."""
+
+    residues: Words
+    survivors: tuple[int, ...]
+
+
+class Server:
+    """One round. `take` gets messages of the phase in any order; `advance` closes the phase and says what goes out.
+
+    Who did not answer, or not rightly, has dropped out. A message that is refused changes nothing and leaves a
+    sentence in `refused`. Below the threshold the round is aborted, and nothing of it can be opened.
+    """
+
+    def __init__(self, terms: Terms) -> None:
+        self.terms, self.phase = terms, Phase.ADVERTISE
+        self.refused: list[str] = []
+        self.tally = Tally(tuple(phase.word for phase in PHASES), len(terms.cohort))
+        self._asked = dict.fromkeys(range(len(terms.cohort)), b"")  # who may answer in this phase, and what
+        self._got: dict[int, tuple[bytes, bytes]] = {}  # body and signature of this phase; masked numbers are summed
+        self._adverts: dict[int, tuple[bytes, bytes]] = {}
+        self._commitments: dict[int, bytes] = {}
+        self._partners: dict[int, list[int]] = {}  # of each that shared, the neighbours that did
+        self._survivors: list[int] = []
+        self._sum: Words = np.zeros(terms.size, bits.word(terms.bits))
+
+    def take(self, client: int, data: bytes) -> bool:
+        """A message that came as this client's: whether it was accepted."""
+        try:
+            seat = self.terms.seat(client)
+            if self.phase is Phase.CLOSED:
+                raise Mistake("the round is closed")
+            self.tally.up[self.phase, seat] += len(data)
+            if seat not in self._asked:
+                raise Mistake("it had dropped out before")
+            if seat in self._got:
+                raise Mistake(f"it sent its {self.phase.word} message before")
+            body, signature = open_at_server(self.terms, self.phase, seat, self._asked[seat], data)
+            self._check(seat, body)
+        except Mistake as why:
+            self.refused.append(f"client {client} refused: {why}")
+            return False
+        self._got[seat] = (b"" if self.phase is Phase.MASK else body, signature)
+        return True
+
+    def advance(self) -> dict[int, bytes]:
+        """Close the phase: the message for each client that goes on, by its number."""
+        if self.phase >= Phase.UNMASK:
+            raise Mistake(f"the server is at phase {self.phase.word}: take the messages and finish()")
+        got, self._got = dict(sorted(self._got.items())), {}
+        close = {
+            Phase.ADVERTISE: self._close_advertise,
+            Phase.SHARE: self._close_share,
+            Phase.MASK: self._close_mask,
+            Phase.CONSENT: self._close_consent,
+        }[self.phase]
+        self._asked = close(got)
+        self.phase = Phase(self.phase + 1)
+        packed = {seat: to_client(self.terms, self.phase, seat, body) for seat, body in self._asked.items()}
+        for seat, data in packed.items():
+            self.tally.down[self.phase, seat] += len(data)
+        return {self.terms.cohort[seat][0]: data for seat, data in packed.items()}
+
+    def finish(self) -> Opened:
+        """Take the masks away: the sum, or an abort where too few shares came."""
+        if self.phase is not Phase.UNMASK:
+            raise Mistake(f"the server is at phase {self.phase.word}: only the unmask phase can be finished")
+        told: dict[int, dict[int, bytes]] = {seat: {} for seat in self._partners}
+        for holder, (body, _) in self._got.items():
+            for seat, share in self._told(holder, body).items():
+                told[seat][holder] = share
+        self.phase, self._got = Phase.CLOSED, {}
+        alive = set(self._survivors)
+        # All secrets first: where one is missing, no mask is taken away.
+        secrets = {seat: self._secret(seat, told[seat], seat in alive) for seat in self._partners}
+        plus: list[bytes] = []
+        minus: list[bytes] = []
+        for seat, secret in secrets.items():
+            if seat in alive:
+                minus.append(self_key(secret, self.terms.digest, seat))
+                continue
+            own = private(secret)
+            for other in alive.intersection(self._partners[seat]):
+                agreed = agree(own, self._adverts[other][0][32:])
+                key = pair_key(agreed, self.terms.digest, seat, other)
+                (minus if other < seat else plus).append(key)  # the lower seat of a pair had added it
+        masks.add(self._sum, plus, minus)
+        total = masks.residues(self._sum, self.terms.bits, self.terms.size)
+        return Opened(total, tuple(self.terms.cohort[seat][0] for seat in self._survivors))
+
+    def _check(self, seat: int, body: bytes) -> None:
+        """Whether a signed body is what the phase asks for; masked numbers are added to the sum."""
+        n = len(self.terms.cohort)
+        match self.phase:
+            case Phase.ADVERTISE:
+                if len(body) != 64 or body[:32] == body[32:]:
+                    raise Mistake("it must advertise two different keys of 32 bytes")
+                for key in (body[:32], body[32:]):
+                    agree(_ANY, key)  # refuses points of low order
+            case Phase.SHARE:
+                if len(body) != COMMITMENT + _SEALED * len(self._partners[seat]):
+                    raise Mistake(f"it must have a box for each of {len(self._partners[seat])} neighbours")
+            case Phase.MASK:
+                self._sum += bits.unpack(body, self.terms.size, self.terms.bits)
+            case Phase.CONSENT:
+                if body != pack_set(self._survivors, n):
+                    raise Mistake("it signed another set of survivors")
+            case _:
+                self._told(seat, body)
+
+    def _told(self, holder: int, body: bytes) -> dict[int, bytes]:
+        """The share of each neighbour that a client tells."""
+        partners, end = self._partners[holder], (len(self._partners[holder]) + 7) // 8
+        held = unpack_set(body[:end], len(partners))
+        if len(body) != end + shares.LENGTH * len(held):
+            raise Mistake(f"it must have 32 bytes for each of the {len(held)} shares that it tells")
+        found = {partners[i]: body[end + 32 * at : end + 32 * at + 32] for at, i in enumerate(held)}
+        for share in found.values():
+            shares.number(share)
+        return found
+
+    def _close_advertise(self, got: dict[int, tuple[bytes, bytes]]) -> dict[int, bytes]:
+        self._adverts = got
+        self._partners = self._near(set(got), "advertised keys")
+        return {
+            seat: b"".join(ADVERT.pack(other, got[other][0][:32], got[other][0][32:], got[other][1]) for other in near)
+            for seat, near in self._partners.items()
+        }
+
+    def _close_share(self, got: dict[int, tuple[bytes, bytes]]) -> dict[int, bytes]:
+        before, self._partners = self._partners, self._near(set(got), "shared their secrets")
+        self._commitments = {seat: body[:COMMITMENT] for seat, (body, _) in got.items()}
+        places = {seat: {other: i for i, other in enumerate(near)} for seat, near in before.items()}
+
+        def box(sender: int, receiver: int) -> bytes:
+            start = COMMITMENT + _SEALED * places[sender][receiver]
+            return BOX.pack(sender, got[sender][0][start : start + _SEALED])
+
+        return {seat: b"".join(box(other, seat) for other in near) for seat, near in self._partners.items()}
+
+    def _close_mask(self, got: dict[int, tuple[bytes, bytes]]) -> dict[int, bytes]:
+        self._survivors = list(got)
+        self._enough(got, self._partners, "masked their numbers")
+        return dict.fromkeys(got, pack_set(got, len(self.terms.cohort)))
+
+    def _close_consent(self, got: dict[int, tuple[bytes, bytes]]) -> dict[int, bytes]:
+        self._enough(got, self._partners, "signed the survivors")
+        signers = list(got)[: self.terms.threshold]  # as many as each client needs
+        body = pack_set(signers, len(self.terms.cohort)) + b"".join(got[seat][1] for seat in signers)
+        return dict.fromkeys(got, body)
+
+    def _near(self, seats: set[int], what: str) -> dict[int, list[int]]:
+        """Each of these seats with those of its neighbours that are among them."""
+        near = {seat: [other for other in self.terms.neighbours[seat] if other in seats] for seat in sorted(seats)}
+        self._enough(seats, near, what)
+        return near
+
+    def _enough(self, seats: Collection[int], near: dict[int, list[int]], what: str) -> None:
+        """At least the threshold, and for every client whose masks are in play enough neighbours to open a secret."""
+        if len(seats) < self.terms.threshold:
+            self._abort(f"{len(seats)} clients {what}, and {self.terms.threshold} are needed")
+        for seat, others in near.items():
+            if sum(other in seats for other in others) < self.terms.shares:
+                self._abort(f"too few neighbours of client {self.terms.cohort[seat][0]} {what}")
+
+    def _secret(self, seat: int, told: dict[int, bytes], alive: bool) -> bytes:
+        """The seed of a survivor, or the mask key of one that dropped out, held against what it had shown of it."""
+        name = self.terms.cohort[seat][0]
+        if len(told) < self.terms.shares:
+            self._abort(f"{len(told)} neighbours tell a share of client {name}, and {self.terms.shares} are needed")
+        for secret in shares.join(told, self.terms.shares):
+            if alive and commitment(secret, self.terms.digest, seat) == self._commitments[seat]:
+                return secret
+            if not alive and public(private(secret)) == self._adverts[seat][0][32:]:
+                return secret
+        self._abort(f"the shares of client {name} do not give its secret")
+
+    def _abort(self, why: str) -> NoReturn:
+        self.phase = Phase.CLOSED
+        failed = Aborted(f"round {self.terms.round}: {why}: nothing is opened")
+        failed.refused = tuple(self.refused)
+        raise failed

@@ -1,0 +1,128 @@
+"""What all of a cohort must agree on before a secure sum, and its digest.
+
+The digest is in the salt or the message of every derived key and every signature. A client that was told another
+plan, model, cohort or threshold makes other masks and signs other words: it is refused, or its masks do not cancel.
+"""
+
+import hashlib
+import struct
+from dataclasses import dataclass
+from functools import cached_property
+
+from hush.errors import Mistake
+from hush.secure.graph import degree, order, quorum, ring
+
+VERSION = b"hush secure sum 1"
+_NUMBERS = struct.Struct("<QIIIIQ")
+_MEMBER = struct.Struct("<Q32s")
+
+
+def binding(*parts: bytes) -> bytes:
+    """SHA-256 of several byte strings with their lengths: plan, broadcast and whatever else all must agree on."""
+    found = hashlib.sha256(b"hush secure binding 1")
+    for part in parts:
+        found.update(len(part).to_bytes(8, "little"))
+        found.update(part)
+    return found.digest()
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The public terms of one secure sum: `size` numbers of `bits` bits each, modulo 2^bits.
+
+    `cohort` has each client's number and long-term Ed25519 public key; its order is public, and a place in it is a
+    seat. `threshold` is the fewest clients whose sum may be opened, and the fewest signatures on the set of survivors.
+    `degree` is how many neighbours each client has (cohort - 1: all), `shares` how many of them open one secret.
+
+    Guarantee: two sets of survivors cannot both be opened while at most `corrupt` clients help the server, since
+    2 threshold > cohort + corrupt and an honest client signs one set.
+    """
+
+    run: str
+    round: int
+    cohort: tuple[tuple[int, bytes], ...]
+    threshold: int
+    degree: int
+    shares: int
+    bits: int
+    size: int
+    binding: bytes
+
+    def __post_init__(self) -> None:
+        n = len(self.cohort)
+        if not 0 <= self.round < 2**64:
+            raise Mistake(f"round={self.round} must be a number from 0 on: rounds of a run are counted upwards")
+        if not 2 <= self.bits <= 32:
+            raise Mistake(f"bits={self.bits} must be from 2 to 32: what one number of the sum takes")
+        if not 1 <= self.size < 2**32:
+            raise Mistake(f"size={self.size} must be from 1 to 2^32 - 1: how many numbers are summed")
+        if len(self.binding) != 32:
+            raise Mistake(f"binding of {len(self.binding)} bytes must have 32: make it with binding()")
+        if any(not 0 <= number < 2**64 or len(key) != 32 for number, key in self.cohort):
+            raise Mistake("cohort must have a number from 0 on and a public key of 32 bytes for each client")
+        if len(self._seats) != n or len({key for _, key in self.cohort}) != n:
+            raise Mistake("cohort has a client's number or key twice: one client must not count as two")
+        if not (3 <= self.threshold <= n < 2 * self.threshold):
+            raise Mistake(
+                f"threshold={self.threshold} must be more than half of the {n} clients, and at least 3: with less, a"
+                " server could open two sums that differ by one client"
+            )
+        if self.degree != n - 1 and (self.degree % 2 or not 2 <= self.degree < n - 1):
+            raise Mistake(
+                f"degree={self.degree} must be {n - 1} (everyone), or even and smaller: take it from degree()"
+            )
+        if not (2 <= self.shares <= self.degree < 2 * self.shares):
+            raise Mistake(
+                f"shares={self.shares} must be at least 2 and more than half of degree={self.degree}: take both from"
+                " degree()"
+            )
+
+    @classmethod
+    def choose(
+        cls,
+        run: str,
+        round: int,
+        cohort: tuple[tuple[int, bytes], ...],
+        bits: int,
+        size: int,
+        binding: bytes,
+        *,
+        dropout: float,
+        corrupt: float,
+        failure: float = 2.0**-40,
+        stall: float = 2.0**-20,
+    ) -> "Terms":
+        """With threshold and graph for these parts of the cohort lost, and in league with the server."""
+        n = len(cohort)
+        k, shares = degree(n, dropout, corrupt, failure, stall)
+        return cls(run, round, cohort, quorum(n, dropout, corrupt), k, shares, bits, size, binding)
+
+    @property
+    def corrupt(self) -> int:
+        """How many clients may help the server without opening two sets of survivors."""
+        return 2 * self.threshold - len(self.cohort) - 1
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of everything above."""
+        run = self.run.encode()
+        found = hashlib.sha256(VERSION + len(run).to_bytes(8, "little") + run + self.binding)
+        found.update(_NUMBERS.pack(self.round, self.threshold, self.degree, self.shares, self.bits, self.size))
+        for number, key in self.cohort:
+            found.update(_MEMBER.pack(number, key))
+        return found.digest()
+
+    @cached_property
+    def _seats(self) -> dict[int, int]:
+        return {number: seat for seat, (number, _) in enumerate(self.cohort)}
+
+    def seat(self, client: int) -> int:
+        """A client's place in the cohort."""
+        if client not in self._seats:
+            raise Mistake(f"client {client} is not in the cohort")
+        return self._seats[client]
+
+    @cached_property
+    def neighbours(self) -> tuple[tuple[int, ...], ...]:
+        """The seats that each seat shares masks and secrets with, ascending."""
+        return ring(order(self.digest, len(self.cohort)), self.degree)

@@ -1,0 +1,125 @@
+"""Integer noise hides what Gaussian noise of the stated deviation hides: exact divergences, by sums over integers."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy.special import ndtri
+from scipy.stats import norm
+from scipy.stats import skellam as two_poissons
+
+from hush.errors import Mistake
+from hush.privacy.lattice import gaussians, skellam
+
+EPSILONS = (0.0, 0.05, 0.3, 1.0, 3.0, 8.0)
+
+
+def poissons(variance: float) -> dict[int, float]:
+    """The chances of a Skellam number, from the sums over pairs of Poisson numbers."""
+    mean, reach = variance / 2, int(6 * variance + 60)
+    single = [math.exp(-mean + i * math.log(mean) - math.lgamma(i + 1)) for i in range(reach)]
+    return {
+        k: math.fsum(single[i] * single[i + abs(k)] for i in range(reach - abs(k))) for k in range(1 - reach, reach)
+    }
+
+
+def bells(deviation: float, shares: int) -> dict[int, float]:
+    """The chances of a sum of discrete Gaussians, one share after the other."""
+    reach = int(12 * deviation + 3)
+    weights = {k: math.exp(-k * k / (2 * deviation**2)) for k in range(-reach, reach + 1)}
+    whole = math.fsum(weights.values())
+    found = {0: 1.0}
+    for _ in range(shares):
+        more: dict[int, float] = {}
+        for (a, p), (b, w) in itertools.product(found.items(), weights.items()):
+            more[a + b] = more.get(a + b, 0.0) + p * w / whole
+        found = more
+    return found
+
+
+LAWS = {
+    "skellam 0.3": (poissons(0.3), skellam(0.3)),
+    "skellam 2": (poissons(2.0), skellam(2.0)),
+    "skellam 20": (poissons(20.0), skellam(20.0)),
+    "one gaussian": (bells(0.7, 1), gaussians(0.7, 1)),
+    "three gaussians": (bells(1.1, 3), gaussians(1.1, 3)),
+}
+
+
+def gap(law: dict[int, float], shift: int, epsilon: float) -> float:
+    """The hockey-stick divergence of the shifted law from the law."""
+    places = range(min(law) + min(0, shift), max(law) + max(0, shift) + 1)
+    return math.fsum(max(0.0, law.get(k - shift, 0.0) - math.exp(epsilon) * law.get(k, 0.0)) for k in places)
+
+
+def normal_gap(mu: float, epsilon: float) -> float:
+    return float(norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu))
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_no_test_tells_a_shift_better_than_that_of_a_normal_number(name: str) -> None:
+    law, r = LAWS[name]
+    for shift, epsilon in itertools.product((1, 2, 3, 7, -1, -4), EPSILONS):
+        assert gap(law, shift, epsilon) <= normal_gap(r * abs(shift), epsilon) + 1e-12
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_with_a_little_less_it_would(name: str) -> None:
+    law, r = LAWS[name]
+    assert any(gap(law, 1, epsilon) > normal_gap(0.97 * r, epsilon) for epsilon in (0.0, *np.linspace(0.01, 1, 30)))
+
+
+@pytest.mark.parametrize(("shifts", "chance"), [((1, 1), 1.0), ((2, -1), 1.0), ((1, 3), 0.2), ((2, 0), 0.05)])
+def test_vectors_and_samples(shifts: tuple[int, int], chance: float) -> None:
+    """Two coordinates are told apart by their distance, and a client that is drawn now and then by the sampled pair."""
+    law, r = LAWS["skellam 2"]
+    kept = {k: p for k, p in law.items() if p > 1e-12}
+    mu = r * math.hypot(*shifts)
+    z = np.linspace(-12, 12 + mu, 40_001)
+    for epsilon in EPSILONS[:4]:
+        exact = math.fsum(
+            max(0.0, (1 - chance) * q + chance * p - math.exp(epsilon) * q)
+            for a, b in itertools.product(kept, kept)
+            for q in [law[a] * law[b]]
+            for p in [law.get(a - shifts[0], 0.0) * law.get(b - shifts[1], 0.0)]
+        )
+        mixed = (1 - chance) * norm.pdf(z) + chance * norm.pdf(z - mu) - math.exp(epsilon) * norm.pdf(z)
+        assert exact <= float(np.trapezoid(np.maximum(0, mixed), z)) + 1e-6
+
+
+def test_the_tables_equal_slow_sums() -> None:
+    for variance in (0.5, 3.0, 40.0):
+        law = poissons(variance)
+        found = two_poissons.pmf(list(law), variance / 2, variance / 2)
+        assert np.allclose(found, list(law.values()), rtol=1e-9, atol=1e-14)
+        tails = [math.fsum(p for k, p in law.items() if k >= c) for c in range(0, int(3 * variance) + 3)]
+        z = [-float(ndtri(min(1 - 1e-16, u))) for u in tails]
+        slow = max(b - a for a, b in itertools.pairwise(z))
+        assert skellam(variance) == pytest.approx(slow, rel=2e-6)
+
+
+@pytest.mark.parametrize("variance", [10.0, 50.0, 1e3, 1e5])
+def test_close_to_the_normal_law(variance: float) -> None:
+    assert skellam(variance) * math.sqrt(variance) == pytest.approx(
+        1 + 1 / (6 * variance), rel=0.1 / variance**2 + 2e-6
+    )
+    if variance < 1e4:
+        assert 1 < gaussians(math.sqrt(variance / 9), 9) * math.sqrt(variance) < 1.01
+
+
+def test_more_noise_hides_more() -> None:
+    found = [skellam(v) for v in (0.1, 0.5, 1, 2, 5, 10, 100, 1000)]
+    assert found == sorted(found, reverse=True)
+    assert gaussians(1.5, 10) < gaussians(1.5, 9) < gaussians(1.4, 9)
+
+
+@pytest.mark.parametrize("variance", [0.0, -1.0, math.nan, 1e8])
+def test_noise_that_no_table_covers(variance: float) -> None:
+    with pytest.raises(Mistake, match="change the grid"):
+        skellam(variance)
+
+
+def test_shares_that_are_none() -> None:
+    with pytest.raises(Mistake, match="shares=0"):
+        gaussians(2.0, 0)

@@ -1,0 +1,104 @@
+"""Who is whose neighbour, and how many are enough."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from hush.errors import Mistake
+from hush.secure.graph import _tail, degree, order, quorum, ring
+
+
+def test_everybody() -> None:
+    assert ring(range(4), 3) == ((1, 2, 3), (0, 2, 3), (0, 1, 3), (0, 1, 2))
+
+
+def test_a_ring_is_regular_and_mutual() -> None:
+    near = ring(order(b"digest", 20), 6)
+    for seat, others in enumerate(near):
+        assert len(set(others)) == 6
+        assert seat not in others
+        assert list(others) == sorted(others)
+        assert all(seat in near[other] for other in others)
+
+
+def test_the_order_is_everyones_and_another_for_another_digest() -> None:
+    assert order(b"one", 50) == order(b"one", 50) != order(b"two", 50)
+    assert sorted(order(b"one", 50)) == list(range(50))
+    assert order(b"one", 9) == [0, 8, 7, 5, 1, 2, 6, 3, 4]  # for good: clients of two versions must agree
+
+
+def test_no_dropouts_part_a_sum_that_can_be_opened() -> None:
+    """All sets of survivors of a ring of 11: where all have more than half of their neighbours, they hang together."""
+    near = ring(range(11), 6)
+    opened = 0
+    for count in range(2, 12):
+        for alive in itertools.combinations(range(11), count):
+            if all(sum(other in alive for other in near[seat]) >= 4 for seat in alive):
+                reached, edge = {alive[0]}, {alive[0]}
+                while edge:
+                    edge = {other for seat in edge for other in near[seat] if other in alive} - reached
+                    reached |= edge
+                assert reached == set(alive)
+                opened += 1
+    assert opened > 50
+
+
+@pytest.mark.parametrize(("n", "marked", "drawn"), [(10, 3, 4), (40, 13, 20), (12, 11, 5), (9, 0, 4), (30, 2, 28)])
+def test_tails_against_exact_fractions(n: int, marked: int, drawn: int) -> None:
+    ways = [math.comb(marked, i) * math.comb(n - 1 - marked, drawn - i) for i in range(drawn + 1)]
+    want = [float(Fraction(sum(ways[i:]), math.comb(n - 1, drawn))) for i in range(drawn + 2)]
+    np.testing.assert_allclose(_tail(n, marked, drawn), want, rtol=1e-11)
+
+
+def test_degree_holds_its_chances() -> None:
+    """In many rings of 60, with chances large enough to be seen, neither comes more often than was asked."""
+    n, dropout, corrupt = 60, 0.1, 0.1
+    k, shares = degree(n, dropout, corrupt, failure=0.05, stall=0.05)
+    assert k < n - 1
+    assert shares > k // 2
+    draw = np.random.default_rng(1)
+    stuck = opened = 0
+    for _ in range(400):
+        places = draw.permutation(n)
+        lost, league = places < 6, draw.permutation(n) < 6
+        steps = np.arange(1, k // 2 + 1)
+        right = (np.arange(n)[:, None] + steps) % n
+        left = (np.arange(n)[:, None] - steps) % n
+        both = np.concatenate([right, left], axis=1)
+        stuck += bool((k - lost[both].sum(axis=1) < shares).any())
+        opened += bool(
+            (league[both].sum(axis=1) >= shares).any()
+            or (league[right].sum(axis=1) >= shares - k // 2).any()
+            or (league[left].sum(axis=1) >= shares - k // 2).any()
+        )
+    assert stuck <= 400 * 0.05 + 3 * math.sqrt(400 * 0.05)
+    assert opened <= 400 * 0.05 + 3 * math.sqrt(400 * 0.05)
+
+
+def test_degree_of_small_and_large_cohorts() -> None:
+    assert degree(10, 1 / 3, 0.1) == (9, 6)
+    k, shares = degree(1000, 0.1, 0.05)
+    assert 60 < k < 150
+    assert k / 2 < shares < 0.9 * k
+    assert degree(1000, 0.05, 0.05)[0] < k < degree(1000, 0.2, 0.05)[0]
+    assert degree(1000, 0.1, 0.01)[0] < k < degree(1000, 0.1, 0.1)[0]
+    assert degree(1000, 0.1, 0.05, failure=2.0**-80)[0] > k
+    assert degree(10_000, 0.1, 0.05)[0] < 2 * k
+
+
+def test_quorum() -> None:
+    assert quorum(100, 1 / 3, 0.1) == 67
+    assert quorum(100, 0.29, 0) == 71
+    with pytest.raises(Mistake, match=r"dropout=0\.5 and corrupt=0 leave no threshold for 100 clients"):
+        quorum(100, 0.5, 0)
+    with pytest.raises(Mistake, match="leave no threshold"):
+        degree(100, 1 / 3, 0.34)
+    with pytest.raises(Mistake, match="leave no threshold for 2 clients"):
+        quorum(2, 0, 0)
+    with pytest.raises(Mistake, match="must be from 0 to 1"):
+        quorum(10, -0.1, 0)
+    with pytest.raises(Mistake, match=r"failure=0 and stall=0\.5 must be between 0 and 1"):
+        degree(10, 0.1, 0.1, 0, 0.5)

@@ -1,0 +1,154 @@
+"""What the server refuses, one by one, and when it gives up."""
+
+import numpy as np
+import pytest
+
+from hush.errors import Aborted, Mistake
+from hush.secure import Client, Server
+from hush.secure.keys import commitment, repeatable, seal
+from hush.secure.messages import BOX, HEAD, PHASES, SIGNATURE, Phase, from_client, to_client
+from hush.secure.shares import P
+from secure.cohorts import Kept, identities, keep, plain, terms
+
+PEOPLE = identities(6)
+
+
+@pytest.fixture(scope="module")
+def kept() -> Kept:
+    return keep(PEOPLE, terms(PEOPLE), gone=(22,))
+
+
+def signed_by(kept: Kept, phase: Phase, name: int, body: bytes) -> bytes:
+    """A client's own lie: rightly signed."""
+    seat = kept.agreed.seat(name)
+    return from_client(PEOPLE[name], kept.agreed, phase, seat, kept.down[phase][name][HEAD.size :], body)
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_replayed_and_foreign_messages(kept: Kept, phase: Phase) -> None:
+    server = kept.server(phase)
+    ups = kept.up[phase]
+    assert not server.take(10, ups[7])  # another's
+    assert not server.take(99, ups[7])  # nobody's
+    assert server.take(7, ups[7])
+    assert not server.take(7, ups[7])  # once more
+    for other in PHASES:
+        if other is not phase:
+            assert not server.take(10, kept.up[other][10])  # of another phase
+    assert not server.take(10, kept.down[phase][10] or ups[10][:-1])  # the server's own
+    assert len(server.refused) == 8
+    assert "client 99 is not in the cohort" in server.refused[1]
+    assert f"it sent its {phase.word} message before" in server.refused[2]
+    total, who = kept.rest(server)
+    assert np.array_equal(total, plain(kept.agreed, kept.values, who))
+
+
+def test_who_dropped_out_stays_out(kept: Kept) -> None:
+    server = kept.server(Phase.CONSENT)
+    assert not server.take(22, signed_by(kept, Phase.MASK, 22, bytes(30)))
+    assert "dropped out before" in server.refused[0]
+
+
+@pytest.mark.parametrize("phase", [Phase.ADVERTISE, Phase.SHARE, Phase.MASK, Phase.CONSENT])
+def test_below_the_threshold(kept: Kept, phase: Phase) -> None:
+    server = kept.server(phase)
+    for name in list(kept.up[phase])[:3]:
+        server.take(name, kept.up[phase][name])
+    server.take(19, b"nonsense")
+    with pytest.raises(Aborted, match=r"3 clients .*, and 4 are needed: nothing is opened") as why:
+        server.advance()
+    assert why.value.refused == ("client 19 refused: a message of 8 bytes is cut short",)
+    assert not server.take(19, kept.up[phase][19])
+    with pytest.raises(Mistake, match="closed"):
+        server.finish()
+    with pytest.raises(Mistake, match="closed"):
+        server.advance()
+
+
+def test_too_few_shares(kept: Kept) -> None:
+    server = kept.server(Phase.UNMASK)
+    for name in list(kept.up[Phase.UNMASK])[:3]:
+        assert server.take(name, kept.up[Phase.UNMASK][name])
+    with pytest.raises(Aborted, match="neighbours tell a share of client 7, and 3 are needed"):
+        server.finish()
+    assert server.phase is Phase.CLOSED
+
+
+def test_out_of_turn(kept: Kept) -> None:
+    with pytest.raises(Mistake, match="at phase mask: only the unmask phase"):
+        kept.server(Phase.MASK).finish()
+    with pytest.raises(Mistake, match="at phase unmask: take the messages and finish"):
+        kept.server(Phase.UNMASK).advance()
+
+
+LIES = [
+    (Phase.ADVERTISE, lambda body: body[:63], "two different keys"),
+    (Phase.ADVERTISE, lambda body: body[:32] * 2, "two different keys"),
+    (Phase.SHARE, lambda body: body[:-80], "a box for each of 5 neighbours"),
+    (Phase.MASK, lambda body: body + b"\0", "20 numbers of 12 bits take 30 bytes"),
+    (Phase.CONSENT, lambda body: b"\x0f", "another set of survivors"),
+    (Phase.UNMASK, lambda body: body[:-1], "32 bytes for each of the 5 shares"),
+    (Phase.UNMASK, lambda body: b"\xff" + body[1:], "no bits after the last"),
+    (Phase.UNMASK, lambda body: body[:-32] + P.to_bytes(32, "little"), "a number below"),
+    (Phase.UNMASK, lambda body: b"", "a set of 5 seats"),
+]
+
+
+@pytest.mark.parametrize(("phase", "lie", "sentence"), LIES)
+def test_a_clients_own_lies(kept: Kept, phase: Phase, lie, sentence: str) -> None:  # type: ignore[no-untyped-def]
+    """Signed as they should be, and still refused: the round goes on without that client where it can."""
+    server = kept.server(phase)
+    body = lie(kept.up[phase][10][HEAD.size : -SIGNATURE])
+    assert not server.take(10, signed_by(kept, phase, 10, body))
+    assert sentence in server.refused[0]
+
+
+def test_a_lie_about_one_share_is_survived(kept: Kept) -> None:
+    """Another number as a share of everybody: left out, as long as there is a share to spare."""
+    server = kept.server(Phase.UNMASK)
+    body = kept.up[Phase.UNMASK][10][HEAD.size : -SIGNATURE]
+    assert server.take(10, signed_by(kept, Phase.UNMASK, 10, body[:1] + bytes([7]) * (len(body) - 1)))
+    total, who = kept.rest(server)
+    assert np.array_equal(total, plain(kept.agreed, kept.values, who))
+
+
+def test_a_wrong_commitment_opens_nothing(kept: Kept) -> None:
+    server = kept.server(Phase.UNMASK)
+    server._commitments = server._commitments | {1: commitment(bytes(32), kept.agreed.digest, 1)}
+    with pytest.raises(Aborted, match="the shares of client 10 do not give its secret"):
+        kept.rest(server)
+
+
+def test_a_box_with_no_shares_in_it_costs_its_sender_only() -> None:
+    """A client that seals numbers past the field: its neighbours hold nothing of it, and tell all else."""
+    people = identities(6)
+    agreed = terms(people)
+    kept = keep(people, agreed)
+    client = kept.client(Phase.MASK, 7)
+    agreed_with_10 = client._agreed[1][0]
+    box = seal(agreed_with_10, agreed.digest, 1, 0, b"\xff" * 64)
+    body = BOX.pack(1, box) + kept.down[Phase.MASK][7][HEAD.size + BOX.size :]
+    client.mask(to_client(agreed, Phase.MASK, 0, body), kept.values[7])
+    assert client.refused == ("the box of client 10 does not open",)
+
+
+def test_a_client_without_enough_neighbours() -> None:
+    """In a ring, where one has lost three of six before anything was shared: enough clients, and still no sum."""
+    people = identities(20)
+    agreed = terms(people, degree=6, shares=4, threshold=11, size=3)
+    server = Server(agreed)
+    for seat, (name, identity) in enumerate(people.items()):
+        if seat not in agreed.neighbours[0][:3]:
+            assert server.take(name, Client(identity, agreed, repeatable(b"%d" % name)).advertise())
+    with pytest.raises(Aborted, match="too few neighbours of client 7 advertised keys: nothing is opened"):
+        server.advance()
+
+
+def test_a_client_that_was_asked_something_else(kept: Kept) -> None:
+    """A box was lost on the way down: its numbers lack a mask, and would have destroyed the sum."""
+    client, server = kept.client(Phase.MASK, 7), kept.server(Phase.MASK)
+    said = client.mask(kept.down[Phase.MASK][7][: -BOX.size], kept.values[7])
+    assert not server.take(7, said)
+    assert "answers something else" in server.refused[0]
+    total, who = kept.rest(server)  # with the true message
+    assert np.array_equal(total, plain(kept.agreed, kept.values, who))
