@@ -10,7 +10,7 @@ from torch import Tensor
 from hush.discrete import NORMAL, SKELLAM
 from hush.errors import Mistake
 from hush.packing import Integers
-from hush.spec import Context, Multipliers, Plan, Spec, Total
+from hush.spec import Context, Plan, Spec, Total
 
 LEAST = 1.5  # deviation of a discrete normal share: with less, sums of shares are no longer close to normal
 
@@ -80,10 +80,6 @@ class IntegerNoise:
             whole = self.multiplier * ctx.spec.l2
             body += self._add(nothing, whole, ctx, [0], "noise", ctx.plan.round, "server")[0]
         return replace(total, body=_centred(body, 64 - self.bits).double())
-
-    def multipliers(self, plan: Plan) -> Multipliers:
-        """Deviations over the bound L, of the sum and of a share: plain ratios, not those of an equal Gaussian."""
-        return Multipliers(self.multiplier, self.multiplier, self.multiplier / math.sqrt(plan.floor or 1.0))
 
     def _add(self, x: Tensor, deviation: float, ctx: Context, rows: list[int], *labels: str | int) -> Tensor:
         if self.kind == "skellam":

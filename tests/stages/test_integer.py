@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hush.aggregators import Sum
+from hush.catalogue import ENTRIES
 from hush.errors import Mistake
 from hush.packing import Integers
 from hush.rng import SecretSeed
@@ -58,8 +59,6 @@ def test_named_by_round_and_client(kind) -> None:
 def test_spec() -> None:
     found = IntegerNoise(1.5, 12).spec(WHOLE)
     assert found == replace(WHOLE, noise=1.5, form=Integers(12))
-    assert IntegerNoise(1.5, 12).multipliers(context([], 4.0).plan) == (1.5, 1.5, 0.75)
-    assert IntegerNoise(1.5, 12).multipliers(context([], 0.0).plan) == (1.5, 1.5, 1.5)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -191,3 +190,10 @@ def test_bits_of_the_first_paper(steps: float, bits: int) -> None:
 def test_mistakes(wrong, sentence: str) -> None:
     with pytest.raises(Mistake, match=sentence):
         wrong()
+
+
+def test_no_run_stands_on_it_yet(task, knobs) -> None:
+    """It does not say what it is worth, so a scheme with it is refused before any round."""
+    scheme = ENTRIES["fl-std-dp"].scheme(knobs)
+    with pytest.raises(Mistake, match="not what it is worth"):
+        replace(scheme, stages=(Clip(1.0), Quantise(0.01), IntegerNoise(1.0, 12))).check(task)
