@@ -8,6 +8,7 @@ The first folder holds runs, at any depth; the second gets results.csv and compa
 
 import csv
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from hush.report import figure, runs
@@ -15,7 +16,7 @@ from hush.report import figure, runs
 
 def main(folder: Path, out: Path) -> None:
     found = {str(path.parent.relative_to(folder)): path.parent for path in sorted(folder.rglob("config.toml"))}
-    several = {name: runs.read(path) for name, path in found.items()}
+    several = {name: replace(runs.read(path), name=name) for name, path in found.items()}
     finished = {name: run for name, run in several.items() if len(run.rounds) == run.total}
     results = [result(name, run) for name, run in finished.items()]
     with (out / "results.csv").open("w", newline="") as file:
