@@ -1,5 +1,7 @@
 """What the server refuses, one by one, and when it gives up."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -95,7 +97,7 @@ LIES = [
 
 
 @pytest.mark.parametrize(("phase", "lie", "sentence"), LIES)
-def test_a_clients_own_lies(kept: Kept, phase: Phase, lie, sentence: str) -> None:  # type: ignore[no-untyped-def]
+def test_a_clients_own_lies(kept: Kept, phase: Phase, lie: Callable[[bytes], bytes], sentence: str) -> None:
     """Signed as they should be, and still refused: the round goes on without that client where it can."""
     server = kept.server(phase)
     body = lie(kept.up[phase][10][HEAD.size : -SIGNATURE])

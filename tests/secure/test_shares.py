@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from random import Random
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ elements = st.integers(0, P - 1).map(lambda value: value.to_bytes(32, "little"))
 
 @settings(max_examples=40)
 @given(elements, st.integers(1, 6), st.integers(0, 4), st.randoms(use_true_random=False))
-def test_any_of_them_give_the_secret(value: bytes, threshold: int, more: int, random) -> None:  # type: ignore[no-untyped-def]
+def test_any_of_them_give_the_secret(value: bytes, threshold: int, more: int, random: Random) -> None:
     seats = random.sample(range(300), threshold + more)
     found = split(value, threshold, seats, repeatable(b"1"))
     chosen = random.sample(seats, threshold)
