@@ -1,22 +1,21 @@
-"""What bits cost: epsilon of integer noise beside continuous noise, at the paper's setting.
+"""What bits cost: integer noise beside continuous noise, at the paper's setting.
 
     python benchmarks/integers.py [--kind skellam|gaussian] [--size D] [--clients N]
 
-One line for each number of bits, on the finest grid on which the sum fits. "epsilon" is that of the noise of the
-paper, 1.54 times the clip; "noise" is what the continuous figure takes instead, and "more" what that is above 1.54.
+One line for each number of bits, on the finest grid on which the sum has room. "adds" is how much more noise rounding
+takes for the same epsilon. The other columns are for the same noise as without rounding, 1.54 times the clip: epsilon
+by rdp (hush.privacy.lattice), by the published bound (hush.privacy.integers), and how much more than continuous.
 """
 
 import argparse
-import math
-from bisect import bisect_left
 
-from hush.privacy.accountants import Release
-from hush.privacy.accountants import epsilon as continuous
-from hush.privacy.integers import KINDS, finest, on_grid
-from hush.privacy.subsampled import Term, epsilon
+from hush.errors import Mistake
+from hush.grids import KINDS, rounded_norm, settle
+from hush.privacy.calibration import spent
+from hush.privacy.integers import published, shares
+from hush.privacy.lattice import worth
 
-NOISE, CLIP, RATE, ROUNDS, DELTA = 1.54, 0.61, 1 / 60, 200, 1e-5
-FAR = 4 * NOISE
+NOISE, RATE, ROUNDS, DELTA = 1.54, 1 / 60, 200, 1e-5
 
 
 def main() -> None:
@@ -27,23 +26,21 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=100)
     args = parser.parse_args()
 
-    def spent(bits: int, noise: float) -> float:
-        grid = finest(bits, noise, CLIP, args.size, args.clients, args.clients)
-        if grid == math.inf:
-            return math.inf
-        shares = on_grid(args.kind, noise, CLIP, grid, args.size, args.clients)
-        return epsilon([Term(shares, RATE, "poisson", ROUNDS)], DELTA)
-
-    figure = continuous([Release(NOISE, RATE, ROUNDS)], DELTA, "rdp")
-    print(f"continuous: epsilon {figure:.4f} (rdp), {continuous([Release(NOISE, RATE, ROUNDS)], DELTA):.4f} (pld)")
-    print("bits |    grid | epsilon |   more |  noise |   more")
-    for bits in range(9, 17):
-        found = spent(bits, NOISE)
-        steps = range(math.floor(1000 * NOISE), math.ceil(1000 * FAR))
-        needed = steps[0] + bisect_left(steps, True, key=lambda t, bits=bits: spent(bits, t / 1000) <= figure)
-        noise = f"{needed / 1000:6.3f} | {needed / 1000 / NOISE - 1:6.2%}" if needed < steps[-1] else "  none |   none"
-        grid = finest(bits, NOISE, CLIP, args.size, args.clients, args.clients)
-        print(f"{bits:4} | {grid:7.5f} | {found:7.4f} | {found / figure - 1:6.2%} | {noise}")
+    figure = spent(NOISE, DELTA, RATE, ROUNDS, "rdp")
+    print(f"continuous: epsilon {figure:.4f} (rdp), {spent(NOISE, DELTA, RATE, ROUNDS):.4f} (pld)")
+    print("bits |     steps |    adds |    rdp |   more | published |   more")
+    for bits in range(8, 17):
+        try:
+            grid = settle(args.size, args.clients, args.clients, NOISE, bits=bits, kind=args.kind)
+        except Mistake:
+            print(f"{bits:4} |      none")
+            continue
+        noise = NOISE / (1 + grid.loss)
+        counts = worth(args.kind, noise, rounded_norm(grid.steps, args.size), args.clients)
+        ours = spent(counts, DELTA, RATE, ROUNDS, "rdp")
+        theirs = published(shares(args.kind, noise, grid.steps, args.size, args.clients), DELTA, RATE, ROUNDS)
+        more = [f"{found / figure - 1:6.2%}" for found in (ours, theirs)]
+        print(f"{bits:4} | {grid.steps:9.3f} | {grid.loss:7.2%} | {ours:.4f} | {more[0]} |    {theirs:.4f} | {more[1]}")
 
 
 if __name__ == "__main__":

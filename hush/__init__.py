@@ -1,6 +1,6 @@
 """hush: federated learning that says little and reveals less."""
 
-from hush.aggregators import BitVote, Sum
+from hush.aggregators import BitVote, SecureSum, Sum
 from hush.catalogue import scheme
 from hush.coordinates import All, Only, RandomK, TopK, Vote
 from hush.data import Samples, Sparse, Split, load, partition, samples
@@ -11,7 +11,24 @@ from hush.rng import PublicSeed, SecretSeed
 from hush.rounds import Report, rounds
 from hush.sampling import Fixed, Poisson
 from hush.scheme import Scheme
-from hush.stages import AdaptiveClip, Clip, Coins, Noise, Qsgd, Sense, ServerNoise, Sign, TopFeedback, TwoBit, Weigh
+from hush.secured import secured
+from hush.stages import (
+    AdaptiveClip,
+    Clip,
+    Coins,
+    FixedPoint,
+    IntegerNoise,
+    Noise,
+    Qsgd,
+    Quantise,
+    Rotate,
+    Sense,
+    ServerNoise,
+    Sign,
+    TopFeedback,
+    TwoBit,
+    Weigh,
+)
 from hush.state import State
 from hush.steps import Average, Momentum, SignStep, Stay
 from hush.task import Task
@@ -30,6 +47,8 @@ __all__ = [
     "Dpsgd",
     "Engine",
     "Fixed",
+    "FixedPoint",
+    "IntegerNoise",
     "Ledger",
     "Local",
     "Loopback",
@@ -40,11 +59,14 @@ __all__ = [
     "Poisson",
     "PublicSeed",
     "Qsgd",
+    "Quantise",
     "RandomK",
     "Report",
+    "Rotate",
     "Samples",
     "Scheme",
     "SecretSeed",
+    "SecureSum",
     "Sense",
     "ServerNoise",
     "Sgd",
@@ -67,4 +89,5 @@ __all__ = [
     "rounds",
     "samples",
     "scheme",
+    "secured",
 ]

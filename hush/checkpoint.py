@@ -28,7 +28,10 @@ def save_state(path: Path, state: State, facts: Facts) -> None:
         tensors["drift"] = state.drift
     tensors |= {f"memory {name}": torch.from_numpy(a) for name, a in state.memory.state().items()}
     tensors |= {f"joined {name}": torch.from_numpy(a) for name, a in state.participation.state().items()}
-    head = {"round": state.round, "clip": state.clip, "facts": facts}
+    phases = state.traffic.phases
+    tensors |= {f"phase {name}": torch.from_numpy(both) for name, both in phases.items()}
+    head: Facts = {"round": state.round, "clip": state.clip, "facts": facts}
+    head |= {"phases": list(phases)} if phases else {}  # their order, which the file's tensors do not keep
     meta = {"head": json.dumps(head), "digest": _digest(tensors, json.dumps(head))}
     files.write(path, save(tensors, metadata=meta))
 
@@ -47,7 +50,9 @@ def load_state(path: Path) -> tuple[State, Facts]:
     head = json.loads(meta["head"])
     counts = tensors["traffic"].numpy()
     joined, memory = (_arrays(tensors, part) for part in ("joined ", "memory "))
-    books = Books(head["round"], Traffic(counts.shape[1], counts), Participation.of(joined), Memory.of(memory))
+    phases = {name: tensors[f"phase {name}"].numpy() for name in head.get("phases", ())}
+    traffic = Traffic(counts.shape[1], counts, phases)
+    books = Books(head["round"], traffic, Participation.of(joined), Memory.of(memory))
     whole = State(head["round"], tensors["weights"], tensors.get("live"), head["clip"], books, tensors.get("drift"))
     return whole, head["facts"]
 

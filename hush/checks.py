@@ -1,17 +1,18 @@
 """What a configuration is refused for before any data is loaded."""
 
+from hush.aggregators import BitVote
 from hush.catalogue import ENTRIES, OWN, Entry, has
-from hush.config import Config
+from hush.config import Config, Secure
 from hush.coordinates import TopK
 from hush.errors import Mistake
 from hush.knobs import Knobs
-from hush.stages import Clip
+from hush.stages import Clip, Noise, ServerNoise
 
 
 def check(config: Config, entry: Entry) -> None:
     """What can be refused without data, and what would be ignored in silence."""
     scheme, data, cohort = config.scheme, config.data, config.sampling.cohort
-    train, usual = config.train, entry.scheme(Knobs(noise=1.0, clip=Clip(1.0)))
+    train, secure, usual = config.train, config.secure, entry.scheme(Knobs(noise=1.0, clip=Clip(1.0)))
     remedy = f"take {entry.name}-dp" if f"{entry.name}-dp" in ENTRIES else "leave it out"
     nodes = data.clients or entry.usual.get("clients")
     records, pooled = entry.level == "record", usual.apart and not usual.alone
@@ -51,10 +52,31 @@ def check(config: Config, entry: Entry) -> None:
         f"{entry.name} runs on the CPU: leave device out": records and config.run.device != "cpu",
         "batches belongs to schemes that protect records: leave it out": not records and train.batches is not None,
         **{
-            f"{entry.name} has no {key} to set: leave it out": getattr(scheme, key) is not None and not has(usual, key)
+            f"{entry.name} has no {key} to set: leave it out": (
+                getattr(scheme, key) is not None and not has(usual, key) and not (key == "bits" and secure.mode)
+            )
             for key in OWN
             if key != "ratio"  # which one gives to many schemes at once, to compare them
         },
+        f"{entry.name} sends nothing: leave secure out": secure.mode is not None and usual.apart,
+        f"{entry.name} takes votes and not sums: leave secure out": (
+            secure.mode is not None and isinstance(usual.aggregator, BitVote)
+        ),
+        "servers, corrupt, loss and noise of [secure] belong to a secure sum: add --secure": (
+            secure.mode is None and secure != Secure()
+        ),
+        f"{entry.name} has no noise that clients add as whole numbers: leave noise out of [secure]": (
+            secure.noise is not None and not isinstance(usual.source, Noise)
+        ),
+        f"{entry.name} has no noise that rounding could add to: leave loss out": (
+            secure.loss is not None and not isinstance(usual.source, Noise | ServerNoise)
+        ),
+        "loss and bits are both given: give one, the other follows from it": (
+            secure.loss is not None and scheme.bits is not None and not has(usual, "bits")
+        ),
+        "select='vote' has no secure sum: take select='public', or leave secure out": (
+            secure.mode is not None and scheme.select == "vote"
+        ),
         f"{entry.name} draws nobody, each client trains in every round: leave cohort and sampling out": (
             usual.alone and (cohort not in (None, nodes) or config.sampling.kind not in (None, "fixed"))
         ),

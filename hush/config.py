@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from hush.errors import Mistake
 
 Count = Annotated[int, Field(ge=1)]
+MODES = ("simulated", "full")  # of a secure sum
 
 
 class _Table(BaseModel):
@@ -81,6 +82,16 @@ class Sampling(_Table):
     tolerance: Annotated[float, Field(ge=0, lt=1)] | None = None
 
 
+class Secure(_Table):
+    """Whether the server sees nothing but the sum, and in which whole numbers."""
+
+    mode: Literal["simulated", "full"] | None = None
+    servers: Literal[1, 2] | None = None
+    corrupt: Annotated[float, Field(ge=0, lt=1)] | None = None
+    loss: Annotated[float, Field(gt=0, lt=1e6)] | None = None
+    noise: Literal["skellam", "gaussian"] | None = None
+
+
 class Run(_Table):
     """How long, from which seed, and how often to look."""
 
@@ -101,6 +112,7 @@ class Config(_Table):
     scheme: Scheme = Scheme()
     train: Train = Train()
     sampling: Sampling = Sampling()
+    secure: Secure = Secure()
     run: Run = Run()
 
 
@@ -131,7 +143,7 @@ def read(path: Path) -> Config:
 
 def dump(config: Config) -> str:
     """The TOML of a Config; what is not set is left out."""
-    return tomli_w.dumps(config.model_dump(exclude_none=True))
+    return tomli_w.dumps({name: table for name, table in config.model_dump(exclude_none=True).items() if table})
 
 
 def changed(old: Config, new: Config) -> str | None:

@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import nn
 
 from hush import catalogue, models
+from hush.aggregators import SecureSum
 from hush.catalogue import Entry
 from hush.checks import check
 from hush.clipping import public_bound
@@ -23,7 +24,8 @@ from hush.privacy import noise_for
 from hush.rng import PublicSeed
 from hush.sampling import Fixed, Poisson, Sampling
 from hush.scheme import Scheme
-from hush.stages import AdaptiveClip, Clip
+from hush.secured import at_least, secured
+from hush.stages import AdaptiveClip, Clip, FixedPoint, IntegerNoise, Quantise
 from hush.task import Loss, Task
 from hush.trainers import Balance, Engine
 from hush.trainers.cohort import choose
@@ -93,7 +95,7 @@ def build(config: Config) -> Experiment:
     quantile = (config.scheme.quantile or QUANTILE) if clip == "adaptive" else None
     if clip is not None:
         knobs = replace(knobs, clip=AdaptiveClip(quantile=quantile) if quantile else Clip(cast(float, clip)))
-    scheme = entry.scheme(knobs)
+    scheme = _secured(config, entry.scheme(knobs), task)
     scheme.check(task)
     delta = config.scheme.delta or DELTA
     count, what = (len(split.rows), "records") if entry.level == "record" else (len(split), "clients")
@@ -110,7 +112,9 @@ def build(config: Config) -> Experiment:
             "epsilon": None,
             "delta": delta,
             **{key: getattr(knobs, key) if catalogue.has(scheme, key) else None for key in catalogue.OWN},
+            **_bits(scheme),
         },
+        "secure": _secure(scheme),
         "train": {
             "rate": knobs.rate,
             "steps": None if knobs.epochs else knobs.steps,
@@ -202,9 +206,36 @@ def _sampling(config: Config, entry: Entry, population: int, habit: Habit) -> Sa
         raise Mistake(f"cohort={cohort} is larger than the population of {population}: lower it")
     if wanted.floor > cohort:
         raise Mistake(f"floor={wanted.floor} is above the cohort of {cohort}: rounds would abort; lower it")
+    found: Sampling = Fixed(cohort, wanted.floor, wanted.tolerance)
     if (wanted.kind or ("poisson" if entry.level == "client" else "fixed")) == "poisson":
-        return Poisson(cohort / population, wanted.floor, wanted.tolerance)
-    return Fixed(cohort, wanted.floor, wanted.tolerance)
+        found = Poisson(cohort / population, wanted.floor, wanted.tolerance)
+    return found if config.secure.mode is None else at_least(found)
+
+
+def _secured(config: Config, scheme: Scheme, task: Task) -> Scheme:
+    """In whole numbers, where a secure sum is asked for."""
+    wanted = config.secure
+    if wanted.mode is None:
+        return scheme
+    given = {"loss": wanted.loss, "kind": wanted.noise, "servers": wanted.servers, "corrupt": wanted.corrupt}
+    bits = None if catalogue.has(scheme, "bits") else config.scheme.bits
+    known: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    return secured(scheme, task, bits=bits, full=wanted.mode == "full", seed=config.run.seed, **known)
+
+
+def _secure(scheme: Scheme) -> dict[str, Any]:
+    """What a secure sum settled on; what it may lose is told by its bits."""
+    found = scheme.aggregator
+    if not isinstance(found, SecureSum):
+        return {}
+    noise = next((stage.kind for stage in scheme.stages if isinstance(stage, IntegerNoise)), None)
+    mode = "full" if found.full else "simulated"
+    return {"mode": mode, "servers": found.servers, "corrupt": found.corrupt, "loss": None, "noise": noise}
+
+
+def _bits(scheme: Scheme) -> dict[str, int]:
+    whole = [stage.bits for stage in scheme.stages if isinstance(stage, Quantise | FixedPoint)]
+    return {} if not whole or catalogue.has(scheme, "bits") else {"bits": whole[0]}
 
 
 def _model(name: str, data: DataSet, outputs: int, seed: PublicSeed) -> nn.Module:

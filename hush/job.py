@@ -18,16 +18,15 @@ from safetensors.torch import save
 from torch import Tensor
 
 from hush import checkpoint, config, files
-from hush.catalogue import entry
 from hush.config import Config
 from hush.data.sparse import Sparse
 from hush.errors import Mistake
 from hush.experiment import DELTA, Experiment
 from hush.metrics import evaluate, mean
-from hush.privacy import Facts, Ledger, card, paper_epsilon, unnoticed_epsilon, views
+from hush.privacy import Ledger, card
 from hush.report import page
 from hush.rounds import Report, rounds
-from hush.stages import Coins, Noise, ServerNoise, TwoBit, twobit
+from hush.standing import facts
 from hush.state import State
 from hush.transports import Local
 from hush.weights import load
@@ -93,7 +92,7 @@ class _Desk:
 
     def tell(self, state: State) -> None:
         """The card and the page."""
-        self.ledger.write_card(card(_facts(self.experiment, state, self.ledger)))
+        self.ledger.write_card(card(facts(self.experiment, state, self.ledger)))
         page.write(self.path)
 
 
@@ -241,68 +240,3 @@ def _fingerprint(experiment: Experiment) -> str:
 
 def _tensors(inputs: Tensor | Sparse) -> list[Tensor]:
     return [inputs.starts, inputs.columns, inputs.values] if isinstance(inputs, Sparse) else [inputs]
-
-
-def _facts(experiment: Experiment, state: State, ledger: Ledger) -> Facts:
-    """What the card says of the run so far."""
-    wanted, sampling = experiment.config, experiment.scheme.sampling
-    delta, level = wanted.scheme.delta or DELTA, experiment.scheme.level or "client"
-    source, claim = experiment.scheme.source, _claim(experiment)
-    published = entry(wanted.scheme.name).paper != "hush"
-    shares = (
-        "model, server: a round goes through only with the clients that its noise shares were sized for"
-        f" (tolerated loss {experiment.scheme.tolerance:.0%}); the summed noise never falls below its multiplier",
-    )
-    return Facts(
-        scheme=wanted.scheme.name,
-        private=experiment.scheme.private,
-        rounds=state.round,
-        delta=delta,
-        accountant=wanted.scheme.accountant,
-        sampling=sampling.kind,
-        population=experiment.task.clients,
-        cohort=sampling.cohort(experiment.task.clients),
-        epsilon=views(ledger.events, state.participation, delta, wanted.scheme.accountant),
-        participation_worst=state.participation.worst(),
-        participation_median=state.participation.median(),
-        level=level,
-        **(_batches(ledger, delta, wanted.scheme.accountant) if level == "record" and ledger.events else {}),
-        assumptions=(
-            *(shares if isinstance(source, Noise) else ()),
-            "who took part stays with the server; how many, with the server and that cohort's clients",
-        ),
-        unnoised=(
-            *experiment.notes,
-            "how many clients and classes there are, and the shape of the data: assumed public",
-            "hyper-parameters (rates, rounds, ratio): assumed chosen without the clients' data",
-            "test metrics and the best round: on test rows, which nothing protects",
-            "the figures of participation here, and those of the server and upload views, tell of the cohorts:"
-            " they are for the server's side",
-        ),
-        trusted=isinstance(source, ServerNoise),
-        coins=isinstance(source, Coins),
-        **{"paper_epsilon": paper_epsilon(ledger.events, delta) if ledger.events and published else None, **claim},
-    )
-
-
-def _claim(experiment: Experiment) -> dict[str, Any]:
-    """What the card says of a scheme whose paper claims a guarantee that does not hold."""
-    if experiment.scheme.apart:
-        return {"reason": "nothing travels, and the models are what training made of the data"}
-    for stage in experiment.scheme.stages:
-        if isinstance(stage, TwoBit):
-            return {
-                "reason": "two bits of each weight travel as they are; given the client's seat, which the server"
-                " draws, an upload is a function of the update, and updates that differ in one bit are told apart"
-                " with certainty",
-                "paper_epsilon": twobit.paper_epsilon(stage.places),
-                "paper_how": f"ln(p/(p-2)) at p={stage.places}, for two numbers that differ in one bit, if nobody"
-                " knew which bit was sent; this is not differential privacy",
-            }
-    return {}
-
-
-def _batches(ledger: Ledger, delta: float, accountant: str) -> dict[str, Any]:
-    """What the card says of the records' batches, which are the same in every round."""
-    found = {name: getattr(ledger.events[-1], name) for name in ("batch", "steps", "reach", "batches")}
-    return {**found, "unnoticed_epsilon": unnoticed_epsilon(ledger.events, delta, accountant)}

@@ -4,7 +4,6 @@ A stage states the form of what it makes in its Spec. Rows are ordinary numbers,
 to the bits that travel, and back to the very same row.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -13,6 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from hush import bits
 from hush.errors import Mistake
 
 Bytes = npt.NDArray[np.uint8]
@@ -239,10 +239,7 @@ class Few:
 
 @dataclass(frozen=True)
 class Integers:
-    """Whole numbers from -2^(width-1) to 2^(width-1) - 1, as int32 rows: each modulo 2^width, in `width` bits.
-
-    The first number is in the highest bits of the first byte; what is left of the last byte is 0.
-    """
+    """Whole numbers from -2^(width-1) to 2^(width-1) - 1, as int32 rows: each modulo 2^width, packed as in bits.py."""
 
     width: int
 
@@ -257,7 +254,7 @@ class Integers:
 
     def length(self, size: int) -> int:
         """`width` bits each, in whole bytes."""
-        return (size * self.width + 7) // 8
+        return bits.length(size, self.width)
 
     def centre(self, numbers: npt.NDArray[Any]) -> Whole:
         """Modulo 2^width, around 0."""
@@ -275,12 +272,12 @@ class Integers:
                 f"an upload of {self.width}-bit whole numbers holds some that are none: put the stage that makes them"
                 " last"
             )
-        return _woven(whole.view(np.uint32), self.width).data
+        return memoryview(bits.pack(whole.astype(bits.word(self.width)), self.width))
 
     def unpack(self, body: memoryview, size: int) -> Tensor:
         """The numbers; bits after the last one must be 0."""
         _measure(self, body, size)
-        return torch.from_numpy(self.centre(_unwoven(body, self.width, size).view(np.int32)))
+        return torch.from_numpy(self.centre(bits.unpack(body, size, self.width)))
 
 
 def _measure(form: Form, body: memoryview, size: int) -> None:
@@ -317,40 +314,3 @@ def _apart(body: memoryview, bits: int, size: int) -> Bytes:
     if codes[size:].any():
         raise Mistake(f"there are bits after its {size} numbers")
     return codes[:size]
-
-
-def _overlaps(bits: int) -> Iterator[tuple[int, int, int]]:
-    """Eight numbers of so many bits are as many bytes: number, byte that it reaches, and the shift from one to other.
-
-    The shift goes to the right, or to the left where it is negative.
-    """
-    for number in range(8):
-        for byte in range(number * bits // 8, ((number + 1) * bits - 1) // 8 + 1):
-            yield number, byte, (number + 1) * bits - (byte + 1) * 8
-
-
-def _woven(numbers: npt.NDArray[np.uint32], bits: int) -> Bytes:
-    """The low bits of each number side by side, the first in the highest bits; what is left of the last byte is 0."""
-    eights = np.zeros((-(-numbers.size // 8), 8), np.uint32)
-    eights.reshape(-1)[: numbers.size] = numbers
-    eights &= np.uint32(2**bits - 1)
-    packed = np.zeros((len(eights), bits), np.uint8)
-    for number, byte, shift in _overlaps(bits):
-        column = eights[:, number]
-        packed[:, byte] |= (column >> shift if shift >= 0 else column << -shift).astype(np.uint8)
-    return packed.reshape(-1)[: (numbers.size * bits + 7) // 8]
-
-
-def _unwoven(body: memoryview, bits: int, size: int) -> npt.NDArray[np.uint32]:
-    """The numbers again; bits after the last one are refused."""
-    packed = np.zeros((-(-size // 8), bits), np.uint8)
-    packed.reshape(-1)[: len(body)] = np.frombuffer(body, np.uint8)
-    eights = np.zeros((len(packed), 8), np.uint32)
-    for number, byte, shift in _overlaps(bits):
-        column = packed[:, byte].astype(np.uint32)
-        eights[:, number] |= column << shift if shift >= 0 else column >> -shift
-    eights &= np.uint32(2**bits - 1)
-    numbers = eights.reshape(-1)
-    if numbers[size:].any():
-        raise Mistake(f"there are bits after its {size} numbers")
-    return numbers[:size]

@@ -72,6 +72,10 @@ class SecretSeed:
         """A stream for choices (cohorts, local batches); never for noise."""
         return _generator(self._draw("secret", labels))
 
+    def key(self, *labels: Label) -> bytes:
+        """32 bytes, as a key of its own."""
+        return self._draw("key", labels)
+
     def add_normals(self, x: Tensor, scale: float, rows: Sequence[int], *labels: Label) -> Tensor:
         """Add scale * N to x, in place, with independent standard normal numbers.
 

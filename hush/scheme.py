@@ -7,16 +7,27 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from hush.aggregators import Aggregator, BitVote, Sum
+from hush.aggregators import Aggregator, BitVote, SecureSum, Sum
 from hush.coordinates import All, Coordinates
 from hush.errors import Mistake
 from hush.memory import Memory
-from hush.packing import FLOATS
+from hush.packing import FLOATS, Integers
 from hush.privacy.events import Event, Level
 from hush.rng import SecretSeed
 from hush.sampling import Sampling
-from hush.spec import Context, Members, Plan, Spec, Total
-from hush.stages import Coins, Sense, ServerNoise, Source, Stage, TopFeedback, TwoBit, Weigh
+from hush.spec import Asked, Context, Members, Note, Plan, Spec, Total
+from hush.stages import (
+    Coins,
+    IntegerNoise,
+    Sense,
+    ServerNoise,
+    Source,
+    Stage,
+    TopFeedback,
+    TwoBit,
+    Weigh,
+    centred,
+)
 from hush.steps import Average, Momentum, Stay, Step
 from hush.task import Task
 from hush.trainers import Dpsgd, Engine, Trainer
@@ -115,6 +126,22 @@ class Scheme:
         places = [stage.places for stage in self.stages if isinstance(stage, TwoBit)]
         if places != ([self.aggregator.places] if isinstance(self.aggregator, BitVote) else []):
             raise Mistake("TwoBit(p) and BitVote(p) belong together: give both, with the same p")
+        specs = self.specs(self.coordinates.count(task.layout))
+        for stage, before in zip(self.stages, specs, strict=False):
+            if isinstance(before.form, Integers) and not isinstance(stage, IntegerNoise | ServerNoise):
+                raise Mistake(f"{type(stage).__name__} cannot keep to whole numbers: put it before they are made")
+            if isinstance(stage, Coins):
+                stage.check(before, self.sampling.cohort(task.clients))
+        if isinstance(self.aggregator, SecureSum):
+            self.aggregator.check(specs[-1].form, self.sampling.tolerance, self.sampling.floor)
+            expected = self.sampling.cohort(task.clients)
+            if expected < self.sampling.floor:
+                raise Mistake(
+                    f"cohort={expected:g} is below the {self.sampling.floor} clients that a secure sum needs: take"
+                    " larger cohorts"
+                )
+            if self.coordinates.election(task.layout) is not None:
+                raise Mistake("a vote on the coordinates is not held in whole numbers: take TopK with a public batch")
         senses = [stage for stage in self.stages if isinstance(stage, Sense)]
         sense = self.step.sense if isinstance(self.step, Momentum) else None
         if senses != ([] if sense is None else [sense]):
@@ -127,10 +154,6 @@ class Scheme:
                 "alone=True is for clients that send nothing: it goes with apart=True and Stay(), all weights, no"
                 " stages, and the plain sum"
             )
-        specs = self.specs(self.coordinates.count(task.layout))
-        for stage, before in zip(self.stages, specs, strict=False):
-            if isinstance(stage, Coins):
-                stage.check(before, self.sampling.cohort(task.clients))
 
     def _check_memory(self, task: Task) -> None:
         """What clients keep between rounds must still fit the next one, and a simulation."""
@@ -149,6 +172,17 @@ class Scheme:
     def width(self, plan: Plan) -> int:
         """How many coordinates an update has before the stages."""
         return plan.weights.numel() if plan.live is None else plan.live.numel()
+
+    @property
+    def secure(self) -> bool:
+        """Whether the server sees nothing but the sum."""
+        return isinstance(self.aggregator, SecureSum)
+
+    def asked(self, plan: Plan, order: bytes, cohort: Members, secret: SecretSeed, note: Note) -> Asked:
+        """What the aggregator may know of a round, whose packed plan is `order`."""
+        spec = self.specs(self.width(plan), plan.clip)[-1]
+        told = (order, plan.weights.numpy().tobytes()) if self.secure else ()
+        return Asked(spec.size, spec.form, plan.round, plan.floor, told, cohort, secret, note)
 
     @property
     def seated(self) -> bool:
@@ -192,6 +226,8 @@ class Scheme:
         """The stages' other halves, in reverse order."""
         nobody = Context(Spec(0), plan, np.empty(0, np.int64), torch.empty(0), secret)
         specs = self.specs(self.width(plan), plan.clip)
+        if isinstance(specs[-1].form, Integers):
+            total = replace(total, body=centred(total.body, specs[-1].form.width))
         for stage, spec in reversed(list(zip(self.stages, specs, strict=False))):
             total = stage.decode(total, replace(nobody, spec=spec))
         return total
@@ -226,7 +262,8 @@ class Scheme:
         source = self.source
         if source is None:
             return None
-        found = source.multipliers(plan)
+        before = self.specs(self.width(plan), plan.clip)[self.stages.index(source)]
+        found = source.multipliers(before, plan)
         return Event(
             round=plan.round,
             noise=found.model,

@@ -1,7 +1,8 @@
 """What parts tell each other: the Spec before any data, the Plan of a round, the Total of a round."""
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ from torch import Tensor
 from hush.memory import Memory
 from hush.packing import Floats, Form
 from hush.rng import SecretSeed
+from hush.secure.tally import Tally
 
 Members = npt.NDArray[np.int64]
 
@@ -57,11 +59,40 @@ class Plan:
 
 
 class Uploads(NamedTuple):
-    """Some clients' uploads, one row each; the numbers of their records; their seats, where the scheme has any."""
+    """Some clients' uploads, one row each; the numbers of their records; their seats, where the scheme has any.
+
+    `clients` says whose they are, where the aggregator must know.
+    """
 
     rows: Tensor
     sizes: Tensor
     seats: Members | None = None
+    clients: Members | None = None
+
+
+Note = Callable[[Members, Tally, int], None]  # bytes of a secure sum, and those of the masked numbers among them
+
+
+def _unnoted(members: Members, tally: Tally, payload: int) -> None:
+    """Nobody counts."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What an aggregator may know of a round: how long uploads are and how they are packed, and who was asked.
+
+    `told` is what every client of the cohort was told: the packed plan, and the weights as they are at a client.
+    `note` counts the bytes of a secure sum.
+    """
+
+    size: int
+    form: Form = Floats()
+    round: int = 0
+    floor: float = 0.0
+    told: tuple[bytes, ...] = ()
+    cohort: Members = field(default_factory=lambda: np.empty(0, np.int64))
+    secret: SecretSeed = field(default_factory=SecretSeed.system)
+    note: Note = _unnoted
 
 
 @dataclass(frozen=True)

@@ -80,9 +80,8 @@ class State:
     def copy(self) -> "State":
         """A state of its own: later rounds do not change it."""
         books = self._books()
-        traffic = Traffic(books.traffic.clients, books.traffic.counts.copy())
         joined = Participation.of(books.participation.state())
-        return replace(self, books=Books(self.round, traffic, joined, books.memory.copy()))
+        return replace(self, books=Books(self.round, books.traffic.copy(), joined, books.memory.copy()))
 
     def _books(self) -> Books:
         if not self.current:

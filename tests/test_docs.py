@@ -19,6 +19,8 @@ TEXTS = [
     "docs/schemes.md",
     "docs/data.md",
     "docs/privacy.md",
+    "docs/secure.md",
+    "docs/threats.md",
     "docs/design.md",
     "CONTRIBUTING.md",
 ]

@@ -3,16 +3,17 @@
 from collections.abc import Iterable
 from typing import Protocol
 
+from hush.aggregators.secure import SecureSum
 from hush.aggregators.sum import Sum
 from hush.aggregators.vote import BitVote
-from hush.spec import Total, Uploads
+from hush.spec import Asked, Total, Uploads
 
-__all__ = ["Aggregator", "BitVote", "Sum"]
+__all__ = ["Aggregator", "BitVote", "SecureSum", "Sum"]
 
 
 class Aggregator(Protocol):
     """Turns uploads into one Total."""
 
-    def combine(self, uploads: Iterable[Uploads], size: int) -> Total:
+    def combine(self, uploads: Iterable[Uploads], asked: Asked) -> Total:
         """From blocks of uploads, one row per client."""
         ...

@@ -7,17 +7,17 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from hush.spec import Total, Uploads
+from hush.spec import Asked, Total, Uploads
 
 
 @dataclass(frozen=True)
 class Sum:
     """The sum of the uploads in float64, taken as they come: memory does not grow with the cohort."""
 
-    def combine(self, uploads: Iterable[Uploads], size: int) -> Total:
+    def combine(self, uploads: Iterable[Uploads], asked: Asked) -> Total:
         """From blocks of uploads, one row per client."""
-        body, count, weight = np.zeros(size), 0, 0.0
-        for rows, sizes, _ in uploads:
+        body, count, weight = np.zeros(asked.size), 0, 0.0
+        for rows, sizes, *_ in uploads:
             _add(body, rows.numpy())
             count += len(rows)
             weight += float(sizes.sum())

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import torch
 
 from hush.errors import Aborted, Mistake
-from hush.spec import Total, Uploads
+from hush.spec import Asked, Total, Uploads
 from hush.stages.twobit import check_places
 
 Bytes = npt.NDArray[np.uint8]
@@ -40,12 +40,12 @@ class BitVote:
     def __post_init__(self) -> None:
         check_places(self.places)
 
-    def combine(self, uploads: Iterable[Uploads], size: int) -> Total:
+    def combine(self, uploads: Iterable[Uploads], asked: Asked) -> Total:
         """From blocks of uploads, one row per client, with their seats."""
-        groups, weight = self.places - 1, 0.0
+        size, groups, weight = asked.size, self.places - 1, 0.0
         voters = [0] * groups
         ranks: list[Bytes] = []
-        for rows, sizes, seats in uploads:
+        for rows, sizes, seats, _ in uploads:
             if seats is None:
                 raise Mistake("BitVote needs the clients' seats: use a transport that tells them")
             for row, seat in zip(rows.numpy(), seats.tolist(), strict=True):

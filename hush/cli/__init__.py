@@ -7,6 +7,7 @@ import typer
 
 from hush import __version__
 from hush.cli import compare, data, privacy, run, schemes
+from hush.config import MODES
 from hush.errors import Mistake
 
 app = typer.Typer(
@@ -32,10 +33,18 @@ def root(
         raise typer.Exit
 
 
+def _spelled(words: list[str]) -> list[str]:
+    """--secure alone means --secure simulated: typer knows no option whose value may be left out."""
+    found = []
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        found += ["--secure", "simulated"] if word == "--secure" and following not in MODES else [word]
+    return found
+
+
 def main() -> None:
     """Run a command; a mistake ends with one sentence on standard error and status 2."""
     try:
-        status = app(standalone_mode=False)
+        status = app(_spelled(sys.argv[1:]), standalone_mode=False)
     except (Mistake, typer.TyperException) as mistake:
         sentence = mistake.format_message() if isinstance(mistake, typer.TyperException) else str(mistake)
         if sentence:  # a bare `hush` has printed its help and has nothing to add

@@ -1,4 +1,4 @@
-"""hush privacy: epsilon of a noise, noise of an epsilon, and the card of a run."""
+"""hush privacy: epsilon of a noise, noise of an epsilon, integer noise, and the card of a run."""
 
 import json
 from dataclasses import dataclass, replace
@@ -9,15 +9,18 @@ from typing import Annotated, Any, cast
 import typer
 
 from hush.errors import Mistake
+from hush.grids import Kind, rounded_norm, settle
 from hush.privacy.accountants import epsilon as compose
 from hush.privacy.calibration import noise_for, spent
 from hush.privacy.card import render
 from hush.privacy.events import Event, Level, Sampling, check_sampling, relation, repeated
+from hush.privacy.integers import published, shares
+from hush.privacy.lattice import matching, worth
 from hush.privacy.ledger import Ledger
 from hush.privacy.views import paper_epsilon, stated, unnoticed_epsilon
 
 app = typer.Typer(
-    help="Epsilon of a noise, noise of an epsilon, and the privacy card of a run.",
+    help="Epsilon of a noise, noise of an epsilon, the same in whole numbers, and the privacy card of a run.",
     no_args_is_help=True,
     add_completion=False,
 )
@@ -166,6 +169,62 @@ def noise(
 
 
 @app.command()
+def integers(
+    size: Annotated[int, typer.Option("--size", help="Numbers of an update.")],
+    cohort: Annotated[int, typer.Option("--cohort", help="Clients of a sum, as many as there may be.")],
+    rate: Rate,
+    rounds: Rounds,
+    delta: Delta,
+    noise: Annotated[float | None, typer.Option("--noise", help="Noise multiplier sigma of the sum.")] = None,
+    epsilon: Annotated[float | None, typer.Option("--epsilon", help="Privacy budget, in place of --noise.")] = None,
+    floor: Annotated[int | None, typer.Option("--floor", help="The fewest clients that stay (all of them).")] = None,
+    bits: Annotated[int | None, typer.Option("--bits", help="Bits of a number, 2 to 32.")] = None,
+    loss: Annotated[
+        float | None, typer.Option("--loss", help="In place of --bits: how much noise rounding may add (0.05).")
+    ] = None,
+    kind: Annotated[str, typer.Option("--kind", help="skellam, or gaussian (discrete).")] = "skellam",
+    sampling: Cohorts = "poisson",
+    as_json: Json = False,
+) -> None:
+    """Grid, bits and epsilon of the noise of a secure sum, beside the published bound and a Gaussian's."""
+    asked = _asked(rate, rounds, delta, "pld", sampling, None, 1, False)
+    if bits is not None and loss is not None:
+        raise Mistake(f"bits={bits} and loss={loss:g} exclude each other: give one of them")
+    if (noise is None) == (epsilon is None):
+        raise Mistake(f"noise={noise} and epsilon={epsilon} say nothing, or too much: give one of them")
+    if noise is None:
+        noise = noise_for(cast(float, epsilon), delta, asked.rate, rounds, "pld", asked.sampling)
+    if not noise > 0:
+        raise Mistake(f"noise={noise:g} must be positive: nothing is added, and nothing is hidden")
+    least, whole = cohort if floor is None else floor, cast(Kind, kind)
+    grid = settle(size, cohort, least, noise, bits=bits, loss=0.05 if loss is None else loss, kind=whole)
+    bound = rounded_norm(grid.steps, size)
+    added = matching(whole, noise, bound, least)
+    counts = worth(whole, added, bound, least)
+    continuous, noisy = replace(asked, accountant="rdp"), shares(whole, added, grid.steps, size, least)
+    answer: dict[str, Any] = {
+        "epsilon": stated(asked.spent(counts)),
+        "epsilon_rdp": stated(continuous.spent(counts)),
+        "epsilon_published": stated(published(noisy, delta, asked.rate, rounds, asked.sampling)),
+        "epsilon_gaussian_rdp": stated(continuous.spent(noise)),
+        **asked.common(),
+        "noise": noise,
+        "noise_added": added,
+        "noise_counts": counts,
+        **{"kind": kind, "size": size, "cohort": cohort, "floor": least, "l2": bound},
+        **grid._asdict(),
+    }
+    if as_json:
+        print(json.dumps(answer))
+        return
+    print(f"{grid.bits} bits a number; the bound has {grid.steps:g} steps, and {bound:.6g} after rounding")
+    print(f"{kind} noise of {added:.4f} times that, in shares for {least} clients; rounding adds {grid.loss:.2%} to it")
+    print(f"epsilon {_shown(answer['epsilon'])} {asked.words()}; it counts as a multiplier of {counts:.4f}")
+    rdp, theirs, smooth = (_shown(answer[f"epsilon_{name}"], 4) for name in ("rdp", "published", "gaussian_rdp"))
+    print(f"by rdp {rdp}, by the published bound {theirs}; Gaussian noise of {noise:g} has {smooth}")
+
+
+@app.command()
 def card(
     run: Annotated[Path, typer.Argument(help="Folder of a run.")],
     as_json: Json = False,
@@ -208,5 +267,5 @@ def _rate(text: str, name: str) -> float:
         raise Mistake(f"{name}={text} is not a number: write 0.01 or 1/60") from None
 
 
-def _shown(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:.2f}"
+def _shown(value: float | str, places: int = 2) -> str:
+    return value if isinstance(value, str) else f"{value:.{places}f}"

@@ -49,6 +49,12 @@ def run(
     bound: Annotated[float | None, typer.Option(help="Two-bit's m: the largest number that is not cut.")] = None,
     follow: Annotated[bool | None, typer.Option("--follow", help="Two-bit's m follows the mean.")] = None,
     bits: Annotated[int | None, typer.Option(help="Bits per weight, where a scheme lets choose.")] = None,
+    secure: Annotated[
+        str | None,
+        typer.Option(metavar="[full]", help="Secure sum of whole numbers; full: with all masks and messages."),
+    ] = None,
+    servers: Annotated[int | None, typer.Option(help="Servers of the secure sum: 1, or 2 that do not collude.")] = None,
+    loss: Annotated[float | None, typer.Option(help="What rounding for a secure sum may add to the noise.")] = None,
     chunks: Annotated[int | None, typer.Option(help="Parts of an update that fl-cs senses.")] = None,
     momentum: Annotated[float | None, typer.Option(help="What the server's step keeps of the one before.")] = None,
     server_rate: Annotated[float | None, typer.Option(help="The server's rate, beside its momentum.")] = None,
@@ -96,6 +102,9 @@ def run(
         ("scheme", "chunks"): chunks,
         ("scheme", "momentum"): momentum,
         ("scheme", "server_rate"): server_rate,
+        ("secure", "mode"): secure,
+        ("secure", "servers"): servers,
+        ("secure", "loss"): loss,
         ("sampling", "kind"): sampling,
         ("sampling", "cohort"): cohort,
         ("sampling", "floor"): floor,
@@ -177,7 +186,7 @@ def _config(experiment: str | None, options: dict[tuple[str, str], Any], resumed
         # Measured when the run began: measured again it might come out otherwise, and so would the last bits.
         tables["run"].setdefault("engine", config.read(resumed / "config.toml").run.engine)
     for (table, key), value in options.items():
-        tables[table][key] = value
+        tables.setdefault(table, {})[key] = value
     if ("scheme", "epsilon") in options and ("scheme", "noise") not in options:
         tables["scheme"].pop("noise", None)
     if ("scheme", "noise") in options and ("scheme", "epsilon") not in options:

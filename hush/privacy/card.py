@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from textwrap import fill
 from typing import Any
 
+from hush.privacy import sums
 from hush.privacy.events import Level, Sampling, relation
 from hush.privacy.views import stated
 
@@ -18,6 +19,16 @@ _SEES_RECORDS = {
     "server": "the server: knows which clients took part in each round, and sees what they send",
     "upload": "whoever reads single uploads (the server, the line): each carries all of its client's noise",
 }
+_SEES_SUMS = {
+    **_SEES,
+    "upload": "whoever took the mask off a single upload (enough of its neighbours in league with the server, or both"
+    " of two servers): only the client's own noise share counts",
+}
+_SEES_RECORD_SUMS = {
+    **_SEES_RECORDS,
+    "server": "the server: knows which clients took part in each round, and is counted as if it saw what each sends",
+    "upload": "whoever took the mask off a single upload: each carries all of its client's noise",
+}
 _PROTECTED = {
     "client": "the whole contribution of one client to the training, in all rounds together",
     "record": "one record of one client, in all rounds together",
@@ -30,7 +41,9 @@ class Facts:
 
     batch, steps, reach, batches: see Event; for level record. unnoticed_epsilon: see views.unnoticed_epsilon.
     trusted: the noise is the server's. coins: it is that of biased coins. paper_how: what the paper's own figure is,
-    where the run has no guarantee and the paper claims one.
+    where the run has no guarantee and the paper claims one. integers: the noise, where it is of whole numbers.
+    secure, servers, corrupt: see SecureSum; simulated is one that is not full. tolerance: the part of a cohort that may
+    drop out, with shares of noise sized for the others.
     """
 
     scheme: str
@@ -58,6 +71,11 @@ class Facts:
     trusted: bool = False
     coins: bool = False
     paper_how: str | None = None
+    integers: sums.WholeNoise | None = None
+    secure: sums.Secure | None = None
+    servers: int = 1
+    corrupt: float = 0.0
+    tolerance: float = 0.0
 
 
 def card(facts: Facts) -> dict[str, Any]:
@@ -72,6 +90,8 @@ def card(facts: Facts) -> dict[str, Any]:
         "participation": {"worst": facts.participation_worst, "median": facts.participation_median},
         "unnoised": list(facts.unnoised),
     }
+    if facts.secure is not None:
+        common["secure"] = {"protocol": facts.secure, "servers": facts.servers, "corrupt": facts.corrupt}
     if not facts.private:
         claim = {"epsilon": stated(facts.paper_epsilon), "how": facts.paper_how} if facts.paper_epsilon else None
         return {**common, "reason": facts.reason, **({"paper": claim} if claim else {})}
@@ -87,6 +107,7 @@ def card(facts: Facts) -> dict[str, Any]:
         "noise_source": facts.noise_source,
         "assumptions": [*(_standing if facts.level == "client" else _standing_records)(facts), *facts.assumptions],
         **({"records": _records(facts)} if facts.level == "record" else {}),
+        **({} if facts.integers is None else {"integers": sums.described(facts.integers, facts.tolerance)}),
     }
 
 
@@ -107,8 +128,12 @@ def render(card: Mapping[str, Any]) -> str:
         lines += _wrapped("Batches", _batches(card["records"]))
     joined = card["participation"]
     lines += _wrapped("Took part", f"at most {joined['worst']} rounds, median {joined['median']:g}")
+    if card.get("secure"):
+        lines += _wrapped("Secure sum", sums.protocol(card["secure"]))
     if card["guarantee"] != "none":
         lines += _wrapped("Noise from", card["noise_source"])
+        if "integers" in card:
+            lines += _wrapped("Whole noise", sums.noise(card["integers"]))
         lines += ["", f"{'against':<10}{'epsilon':>9}{'median':>9}  who that is"]
         for row in card["adversaries"]:
             numbers = f"{_number(row['epsilon']):>9}{_number(row.get('epsilon_median', '')):>9}"
@@ -126,6 +151,9 @@ def render(card: Mapping[str, Any]) -> str:
                 "",
                 *_wrapped("The paper's", f"{card['paper']['how']}: {_number(card['paper']['epsilon'])}"),
             ]
+        published = card.get("integers", {}).get("published")
+        if published:
+            lines += ["", *_wrapped("Published", f"{published['how']}: {_number(published['epsilon'])}, model view")]
         if card.get("records", {}).get("epsilon_unnoticed") is not None:
             how = f"if no model showed whether the record's client took part, by {card['accountant']}"
             lines += _wrapped("Assumed", f"{how}: {_number(card['records']['epsilon_unnoticed'])}; this is not proven")
@@ -135,7 +163,10 @@ def render(card: Mapping[str, Any]) -> str:
 
 
 def _adversary(name: str, facts: Facts) -> dict[str, Any]:
-    sees = _SEES if facts.level == "client" else _SEES_RECORDS
+    if facts.secure is None:
+        sees = _SEES if facts.level == "client" else _SEES_RECORDS
+    else:
+        sees = _SEES_SUMS if facts.level == "client" else _SEES_RECORD_SUMS
     row: dict[str, Any] = {"name": name, "sees": sees[name], "epsilon": facts.epsilon[name]}
     if f"{name}_median" in facts.epsilon:
         row["epsilon_median"] = facts.epsilon[f"{name}_median"]
@@ -164,7 +195,8 @@ def _standing(facts: Facts) -> list[str]:
         " that is removed stays registered and sends nothing",
     ]
     if facts.trusted:
-        found.append("model: the server is trusted. It sees every client's clipped update, and adds the noise itself")
+        seen = "every client's clipped update" if facts.secure is None else "the sum of the clipped updates"
+        found.append(f"model: the server is trusted. It sees {seen}, and adds the noise itself")
     else:
         found.append(
             "a client that took part knows its own noise share: against it a cohort of m clients has"
@@ -181,13 +213,14 @@ def _standing(facts: Facts) -> list[str]:
             "this is not proven, and the pld accountant gives the proven bound"
         )
     if facts.trusted:
-        return found
-    if "upload" in facts.epsilon:
+        return [*found, *sums.standing(facts.secure, facts.servers)]
+    if facts.secure is None and "upload" in facts.epsilon:
         found.append("server: it looks at the sum alone; it could read single uploads, see upload")
     else:
-        found.append("server: secure aggregation shows it the sum alone")
+        found += ["server: secure aggregation shows it the sum alone", *sums.standing(facts.secure, facts.servers)]
     found.append("model, server: the other clients of the cohort are honest and add their noise shares")
-    return found
+    kind = None if facts.integers is None else facts.integers.kind
+    return [*found, *sums.shared(kind, 0.0 if facts.secure is None else facts.corrupt, facts.tolerance)]
 
 
 def _standing_records(facts: Facts) -> list[str]:
@@ -210,6 +243,11 @@ def _standing_records(facts: Facts) -> list[str]:
             f" another one in. {facts.reach} clipped gradients change, so the noise counts 1/{facts.reach}; the paper"
             " counts one"
         )
+    if facts.secure is not None:
+        found += [
+            "secure aggregation shows the server the sum alone; no epsilon here relies on it",
+            *sums.standing(facts.secure, facts.servers),
+        ]
     if facts.batches == "fixed" and facts.accountant != "pld":
         found.append(
             "the worst pair of one fixed-size batch is taken as the worst of all together; this is not proven, and"

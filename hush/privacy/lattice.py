@@ -17,6 +17,13 @@ Proof. Let U(c) be the chance of K >= c, and z(c) = -quantile(U(c)) the normal q
    coordinates turn a pair of normal vectors at distance r |x - x'| into the noisy vectors. What is known of Gaussian
    noise holds: sampling, composition, and that what is done afterwards, as reducing modulo 2^b, tells no more.
 
+4. Of n discrete Gaussians of deviation s, the sum is close to the one of deviation sqrt(n) s. Adding one more to the
+   sum of k multiplies the chances of that one by a sum of exp(-(j - t)^2 / (2 c^2)) over all integers j, c^2 = s^2 k /
+   (k + 1), where t depends on the place. By Poisson's summation formula that is a constant times 1 + e cos(..) + ..,
+   within 1 - e and 1 + e, e = 2 sum_j exp(-2 pi^2 c^2 j^2). So every chance is off by a factor within exp(-a) and
+   exp(a), a = sum_k log((1 + e) / (1 - e)), and so is every U(c), and U(1) is below 1/2: z(i) - z(i - 1) is at most
+   what these limits leave it. From s = 1.5 on, a is below 1e-9.
+
 Thresholds with chances below 1e-290 are left out: without them the Gaussian's delta holds up to 1e-289 a coordinate.
 """
 
@@ -27,66 +34,86 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ive, ndtri
 
+from hush.discrete import NORMAL, SKELLAM
 from hush.errors import Mistake
+from hush.grids import Kind
 
 Floats = npt.NDArray[np.float64]
 
 LEAST = 1e-290
-MOST = 1e7  # variance: beyond it the tables would take too long
+TINY = 1e-12  # variance of noise that is next to nothing: taken as none at all
 MARGIN = 1 + 1e-6  # more than rounding takes off
 
 
 @lru_cache(maxsize=64)
 def skellam(variance: float) -> float:
-    """r of the difference of two Poisson numbers of mean variance / 2 each.
+    """r of the difference of two Poisson numbers of mean variance / 2 each; infinite where next to nothing is hidden.
 
     Sums of Skellam numbers are Skellam numbers, so that of shares only the summed variance matters.
     """
-    _check(variance, 0.01)
-    # e^-v I_k(v) is the chance of k, and falls below 1e-305 before 38 deviations and 400 steps.
-    chances = ive(np.arange(math.ceil(38 * math.sqrt(variance)) + 400), variance)
-    return _steepest(chances[chances > 1e-305]) * MARGIN
+    if not _check(variance, SKELLAM[1]):
+        return math.inf
+    # e^-v I_k(v) is the chance of k; by Bernstein it is below 1e-305 from 38 deviations and 470 steps on.
+    return _steepest(ive(np.arange(math.ceil(38 * math.sqrt(variance)) + 470), variance), 0.0) * MARGIN
 
 
 @lru_cache(maxsize=64)
-def gaussians(deviation: float, shares: int) -> float:
-    """r of the sum of `shares` discrete Gaussians, each with chances proportional to exp(-k^2 / (2 deviation^2))."""
-    if shares < 1:
-        raise Mistake(f"shares={shares} must be at least 1: how many clients add noise")
-    _check(deviation**2 * shares, 0.1)
-    reach = math.ceil(38 * deviation) + 2
-    one = np.exp(-0.5 * (np.arange(-reach, reach + 1) / deviation) ** 2)
-    total = _power(one / one.sum(), shares)
-    half = total[len(total) // 2 :]
-    return _steepest(half[half > 1e-305]) * MARGIN
+def gaussians(deviation: float, shares: float) -> float:
+    """r of the sum of at least `shares` discrete Gaussians, of chances proportional to exp(-k^2 / (2 deviation^2)).
+
+    At least 2.5 of them are 3. Infinite where next to nothing is hidden.
+    """
+    if not 0 < shares < math.inf:
+        raise Mistake(f"shares={shares:g} must be positive and finite: how many clients add noise")
+    count = math.ceil(shares)
+    total = deviation * math.sqrt(count)
+    # A sum of more shares than the sampler's largest is made of may be a little wider than that.
+    if not _check(total**2 if deviation > 0 else deviation, 4 * NORMAL[1] ** 2):
+        return math.inf
+    chances = np.exp(-0.5 * (np.arange(math.ceil(38 * total) + 2) / total) ** 2)
+    return _steepest(chances / (chances[0] + 2 * chances[1:].sum()), _apart(deviation, count)) * MARGIN
 
 
-def _check(variance: float, least: float) -> None:
-    if not least <= variance <= MOST:
-        raise Mistake(f"variance={variance:g} of the summed noise must be from {least:g} to {MOST:g}: change the grid")
+def worth(kind: Kind, noise: float, l2: float, floor: float) -> float:
+    """The multiplier 1 / (r L) of the Gaussian noise that integer noise of deviation noise * L counts as.
+
+    L = `l2` bounds what one client adds, in steps of the grid; the noise is in `floor` shares at least.
+    """
+    if kind == "skellam":
+        return 1 / (skellam((noise * l2) ** 2) * l2)
+    return 1 / (gaussians(noise * l2 / math.sqrt(floor), floor) * l2)
 
 
-def _steepest(chances: Floats) -> float:
-    """The largest step of z, from the chances of 0, 1, 2, ... of a symmetric number."""
+def matching(kind: Kind, noise: float, l2: float, floor: float) -> float:
+    """The multiplier of integer noise that is worth Gaussian noise of this one at least: noise^2 / worth, or noise.
+
+    The more noise, the nearer its worth is to it, so that what makes up for the difference here is enough there.
+    """
+    return noise * max(1.0, noise / worth(kind, noise, l2, floor)) * MARGIN
+
+
+def _check(variance: float, most: float) -> bool:
+    """Whether there is noise to speak of."""
+    if not 0 <= variance <= most:
+        raise Mistake(f"variance={variance:g} of the summed noise must be from 0 to {most:g}: take a coarser grid")
+    return variance >= TINY
+
+
+def _apart(deviation: float, count: int) -> float:
+    """a of the proof: how far the logarithm of a chance may be from that of one discrete Gaussian."""
+    k = np.arange(1, count)
+    first = np.exp(-2 * (math.pi * deviation) ** 2 * k / (k + 1))
+    e = 2 * first / (1 - first)  # the squares of j are at least j
+    return float(np.log1p(2 * e / (1 - e)).sum()) if np.all(e < 1) else math.inf
+
+
+def _steepest(chances: Floats, apart: float) -> float:
+    """The largest step of z, from the chances of 0, 1, .. of a symmetric number, each right to a factor exp(apart)."""
     tails = np.cumsum(chances[::-1])[::-1]  # from the smallest on: nothing cancels
     above = tails[1:][tails[1:] > LEAST]  # of 1, 2, ...
-    z = np.concatenate([[ndtri(above[0])], -ndtri(above)])  # of 0, which mirrors 1, and on
-    return float(np.diff(z).max())
-
-
-def _power(chances: Floats, count: int) -> Floats:
-    """The chances of a sum of `count` such numbers, by repeated squaring; positive terms alone, so relatively exact."""
-    found, base = np.ones(1), chances
-    while count:
-        if count & 1:
-            found = _trimmed(np.convolve(found, base))
-        count >>= 1
-        if count:
-            base = _trimmed(np.convolve(base, base))
-    return found
-
-
-def _trimmed(chances: Floats) -> Floats:
-    """Without the ends that are too unlikely to matter, the same on both sides."""
-    kept = int(np.argmax(chances > 1e-305))
-    return chances[kept : len(chances) - kept]
+    if not above.size:
+        return math.inf
+    far = near = -ndtri(above)
+    if apart > 0:
+        far, near = -ndtri(above * math.exp(-apart)), -ndtri(np.minimum(above * math.exp(apart), 0.5))
+    return float(max(2 * far[0], np.max(far[1:] - near[:-1], initial=0.0)))  # z(0) = -z(1)

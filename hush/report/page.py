@@ -24,7 +24,11 @@ def html(run: Run) -> str:
     """The whole page as text. It reloads itself while rounds are still to come."""
     going = len(run.rounds) < run.total
     refresh = f'<meta http-equiv="refresh" content="{REFRESH_SECONDS}">' if going else ""
-    body = _tiles(run) + _figures(run) + _privacy(run) if run.rounds else "<p>No round has finished yet.</p>"
+    body = (
+        _tiles(run) + _figures(run) + _phases(run) + _privacy(run)
+        if run.rounds
+        else "<p>No round has finished yet.</p>"
+    )
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">{refresh}'
@@ -94,6 +98,27 @@ def _figures(run: Run) -> str:
     return f'<section><h2>Against rounds</h2><div class="figures">{drawn}</div></section>'
 
 
+def _phases(run: Run) -> str:
+    found = runs.phases(run.last)
+    if not found:
+        return ""
+    heads = "".join(f'<th scope="col">{way}, {one}</th>' for way in ("Up", "Down") for one in ("mean", "largest"))
+    rows = "".join(
+        f'<tr><th scope="row"><strong>{escape(name)}</strong></th><td>{words.phase(name)}</td>'
+        + "".join(
+            f'<td class="number">{words.kB(ways[way][one])}</td>' for way in ("up", "down") for one in ("mean", "max")
+        )
+        + "</tr>"
+        for name, ways in found.items()
+    )
+    return (
+        "<section><h2>Secure sum</h2><p>What its phases took of each client since the start, in kB: mean over all"
+        " clients, and the largest. It is part of the bytes above.</p>"
+        '<div class="scroll"><table><thead><tr><th scope="col">Phase</th><th scope="col">What travels</th>'
+        f"{heads}</tr></thead><tbody>{rows}</tbody></table></div></section>"
+    )
+
+
 def _privacy(run: Run) -> str:
     last = run.last
     stated = [view for view in runs.views(last) if runs.epsilon(last, view) is not None]
@@ -106,7 +131,8 @@ def _privacy(run: Run) -> str:
     else:
         statement = "This scheme has no differential privacy guarantee against any adversary: epsilon is none."
     rows = "".join(
-        f'<tr id="{view}"><th scope="row"><strong>{view}</strong></th><td>{words.sees(view, run.level)}</td>'
+        f'<tr id="{view}"><th scope="row"><strong>{view}</strong></th>'
+        f"<td>{words.sees(view, run.level, run.secure)}</td>"
         f'<td class="number">{words.epsilon(runs.epsilon(last, view))}</td>'
         f'<td class="number">{_median(last, view)}</td></tr>'
         for view in runs.views(last)

@@ -52,6 +52,11 @@ class Run:
         return str(self.last.get("level") or "client")
 
     @property
+    def secure(self) -> bool:
+        """Whether uploads were added by a secure sum."""
+        return self.config.get("secure", {}).get("mode") is not None
+
+    @property
     def delta(self) -> float | None:
         """The delta beside every epsilon of this run, where the configuration names one."""
         tables = (table for table in self.config.values() if isinstance(table, dict))
@@ -115,6 +120,18 @@ def kilobytes(row: Row, way: str, kind: str = "both", statistic: str = "mean") -
     return float(sum(row["bytes"][way][one][statistic] for one in kinds)) / 1000
 
 
+def phases(row: Row) -> dict[str, dict[str, dict[str, float]]]:
+    """Of each phase of secure sums, up and down: mean and max, in kB per registered client since the start."""
+    found = row["bytes"].get("phases", {})
+    return {
+        phase: {
+            way: {statistic: float(ways[way][statistic]) / 1000 for statistic in ("mean", "max")}
+            for way in ("up", "down")
+        }
+        for phase, ways in found.items()
+    }
+
+
 def epsilon(row: Row, view: str) -> float | None:
     """A view's epsilon, or None where there is no guarantee (an infinite epsilon is none)."""
     value = row["epsilon"].get(view)
@@ -165,6 +182,7 @@ def _row(line: bytes, path: Path, number: int) -> Row:
         for way in ("up", "down"):
             for statistic in ("mean", "max"):
                 kilobytes(row, way, "both", statistic)
+        phases(row)
         views(row)
         row["epsilon"].items()
     except (ValueError, KeyError, TypeError, AttributeError):

@@ -34,6 +34,11 @@ def summary(run: Run) -> Table:
         ]
         mean = words.kB(runs.kilobytes(last, way))
         table.add_row(f"kB {way} per client", mean, "mean; " + ", ".join(parts), end_section=way == "down")
+    for phase, ways in runs.phases(last).items():
+        parts = [f"{way} {words.kB(kB['mean'])} (at most {words.kB(kB['max'])})" for way, kB in ways.items()]
+        mean = words.kB(sum(kB["mean"] for kB in ways.values()))
+        table.add_row(f"kB, sum: {phase}", mean, "mean; " + ", ".join(parts))
+    table.add_section()
     for view in runs.views(last):
         table.add_row(f"epsilon, {view}", words.epsilon(runs.epsilon(last, view)), _epsilon_note(run, view))
     return table
@@ -102,10 +107,10 @@ def _at(point: tuple[int, float] | None, word: str) -> tuple[str, str]:
 def _epsilon_note(run: Run, view: str) -> str:
     row = run.last
     if runs.epsilon(row, view) is None:
-        return f"no guarantee; {words.sees(view, run.level)}"
+        return f"no guarantee; {words.sees(view, run.level, run.secure)}"
     median = runs.epsilon(row, f"{view}_median")
     middle = f"median client {words.epsilon(median)}; " if f"{view}_median" in row["epsilon"] else ""
-    return f"delta {words.delta(run.delta)}; {middle}{words.sees(view, run.level)}"
+    return f"delta {words.delta(run.delta)}; {middle}{words.sees(view, run.level, run.secure)}"
 
 
 def _private(run: Run) -> bool:

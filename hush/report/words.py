@@ -14,12 +14,27 @@ _SEES = {
         "upload": "sees single uploads, each with all of its client's noise",
     },
 }
+_PHASES = {
+    "advertise": "fresh public keys",
+    "share": "keys of the neighbours; shares of two secrets, sealed for each",
+    "mask": "the neighbours' sealed shares; the masked numbers",
+    "consent": "who sent numbers, and a signature on it",
+    "unmask": "these signatures; a share of each neighbour's secret",
+    "numbers": "the masked numbers, to the one server",
+    "seeds": "the mask's seed, to the other server",
+}
 PROTECTED = {"client": "any one client", "record": "any one record of a client"}
 
 
-def sees(view: str, level: str) -> str:
-    """What an adversary sees, where clients or records are protected."""
-    return _SEES[level][view]
+def sees(view: str, level: str, secure: bool = False) -> str:
+    """What an adversary sees, where clients or records are protected; in a secure sum nobody is to see an upload."""
+    found = _SEES[level][view]
+    return found.replace("sees single uploads", "took the masks off single uploads") if secure else found
+
+
+def phase(name: str) -> str:
+    """What travels in a phase of a secure sum."""
+    return _PHASES.get(name, "")
 
 
 def measure(name: str) -> str:

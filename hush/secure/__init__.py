@@ -6,11 +6,28 @@ know no network, no thread and no clock.
 """
 
 from hush.secure.client import Client
-from hush.secure.driver import Outcome, run
+from hush.secure.driver import Outcome, Round, run
 from hush.secure.graph import degree
 from hush.secure.keys import Identity
 from hush.secure.masks import centred
 from hush.secure.server import Opened, Server
+from hush.secure.tally import Tally, expected
 from hush.secure.terms import Terms, binding
+from hush.secure.twoserver import Halves
 
-__all__ = ["Client", "Identity", "Opened", "Outcome", "Server", "Terms", "binding", "centred", "degree", "run"]
+__all__ = [
+    "Client",
+    "Halves",
+    "Identity",
+    "Opened",
+    "Outcome",
+    "Round",
+    "Server",
+    "Tally",
+    "Terms",
+    "binding",
+    "centred",
+    "degree",
+    "expected",
+    "run",
+]

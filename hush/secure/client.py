@@ -5,8 +5,9 @@ import os
 import numpy as np
 import numpy.typing as npt
 
+from hush import bits
 from hush.errors import Aborted, Mistake
-from hush.secure import bits, masks, shares
+from hush.secure import masks, shares
 from hush.secure.keys import Draw, Identity, agree, commitment, pair_key, private, public, seal, self_key, unseal
 from hush.secure.messages import (
     ADVERT,

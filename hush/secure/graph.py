@@ -50,7 +50,7 @@ def quorum(n: int, dropout: float, corrupt: float) -> int:
 
 @lru_cache(maxsize=256)
 def degree(
-    n: int, dropout: float, corrupt: float, failure: float = 2.0**-40, stall: float = 2.0**-20
+    n: int, dropout: float, corrupt: float, failure: float = 2.0**-80, stall: float = 2.0**-20
 ) -> tuple[int, int]:
     """The fewest neighbours, and how many of them open a secret: (degree, shares).
 

@@ -81,7 +81,9 @@ def public(key: X25519PrivateKey) -> bytes:
 
 
 def agree(key: X25519PrivateKey, peer: bytes) -> bytes:
-    """The secret that it shares with a public key; a point of low order is refused."""
+    """The secret that it shares with a public key; points of low order, and second spellings of one, are refused."""
+    if peer[31] & 0x80:
+        raise Mistake("a public key has its highest bit set, which the exchange ignores: one key would count as two")
     try:
         return key.exchange(X25519PublicKey.from_public_bytes(peer))
     except ValueError:  # the shared secret would be zero

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 
+from hush.bits import Words, word
 from hush.errors import Mistake
-from hush.secure.bits import Words, word
 
 # Bytes at a time: the numbers stay in the cache while one stream after the other is added.
 PIECE = 2**16

@@ -25,7 +25,7 @@ from hush.secure.terms import Terms
 HEAD = struct.Struct("<3sBBI8s")
 ADVERT = struct.Struct("<I32s32s64s")  # seat, sealing key, mask key, signature
 BOX = struct.Struct("<I80s")  # seat, two sealed shares
-SIGNATURE, COMMITMENT = 64, 32
+KEYS, SEALED, SIGNATURE, COMMITMENT, SEED = 64, BOX.size - 4, 64, 32, 32
 UP, DOWN, VERSION = b"hsu", b"hsd", 1
 
 

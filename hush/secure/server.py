@@ -6,25 +6,26 @@ from typing import NoReturn
 
 import numpy as np
 
+from hush import bits
+from hush.bits import Words
 from hush.errors import Aborted, Mistake
-from hush.secure import bits, masks, shares
-from hush.secure.bits import Words
+from hush.secure import masks, shares
 from hush.secure.keys import agree, commitment, pair_key, private, public, self_key
 from hush.secure.messages import (
     ADVERT,
     BOX,
     COMMITMENT,
-    PHASES,
+    KEYS,
+    SEALED,
     Phase,
     open_at_server,
     pack_set,
     to_client,
     unpack_set,
 )
-from hush.secure.tally import Tally
-from hush.secure.terms import Terms
+from hush.secure.tally import GRAPH, Tally
+from hush.secure.terms import MASKED, Terms
 
-_SEALED = BOX.size - 4
 _ANY = private(bytes([1]) * 32)  # whose exchange with a point of low order fails as any other's
 
 
@@ -46,7 +47,7 @@ class Server:
     def __init__(self, terms: Terms) -> None:
         self.terms, self.phase = terms, Phase.ADVERTISE
         self.refused: list[str] = []
-        self.tally = Tally(tuple(phase.word for phase in PHASES), len(terms.cohort))
+        self.tally = Tally(GRAPH, len(terms.cohort))
         self._asked = dict.fromkeys(range(len(terms.cohort)), b"")  # who may answer in this phase, and what
         self._got: dict[int, tuple[bytes, bytes]] = {}  # body and signature of this phase; masked numbers are summed
         self._adverts: dict[int, tuple[bytes, bytes]] = {}
@@ -124,12 +125,12 @@ class Server:
         n = len(self.terms.cohort)
         match self.phase:
             case Phase.ADVERTISE:
-                if len(body) != 64 or body[:32] == body[32:]:
+                if len(body) != KEYS or body[:32] == body[32:]:
                     raise Mistake("it must advertise two different keys of 32 bytes")
                 for key in (body[:32], body[32:]):
                     agree(_ANY, key)  # refuses points of low order
             case Phase.SHARE:
-                if len(body) != COMMITMENT + _SEALED * len(self._partners[seat]):
+                if len(body) != COMMITMENT + SEALED * len(self._partners[seat]):
                     raise Mistake(f"it must have a box for each of {len(self._partners[seat])} neighbours")
             case Phase.MASK:
                 self._sum += bits.unpack(body, self.terms.size, self.terms.bits)
@@ -164,14 +165,14 @@ class Server:
         places = {seat: {other: i for i, other in enumerate(near)} for seat, near in before.items()}
 
         def box(sender: int, receiver: int) -> bytes:
-            start = COMMITMENT + _SEALED * places[sender][receiver]
-            return BOX.pack(sender, got[sender][0][start : start + _SEALED])
+            start = COMMITMENT + SEALED * places[sender][receiver]
+            return BOX.pack(sender, got[sender][0][start : start + SEALED])
 
         return {seat: b"".join(box(other, seat) for other in near) for seat, near in self._partners.items()}
 
     def _close_mask(self, got: dict[int, tuple[bytes, bytes]]) -> dict[int, bytes]:
         self._survivors = list(got)
-        self._enough(got, self._partners, "masked their numbers")
+        self._enough(got, self._partners, MASKED)
         return dict.fromkeys(got, pack_set(got, len(self.terms.cohort)))
 
     def _close_consent(self, got: dict[int, tuple[bytes, bytes]]) -> dict[int, bytes]:
@@ -188,11 +189,8 @@ class Server:
 
     def _enough(self, seats: Collection[int], near: dict[int, list[int]], what: str) -> None:
         """At least the threshold, and for every client whose masks are in play enough neighbours to open a secret."""
-        if len(seats) < self.terms.threshold:
-            self._abort(f"{len(seats)} clients {what}, and {self.terms.threshold} are needed")
-        for seat, others in near.items():
-            if sum(other in seats for other in others) < self.terms.shares:
-                self._abort(f"too few neighbours of client {self.terms.cohort[seat][0]} {what}")
+        if why := self.terms.lack(seats, near, what):
+            self._abort(why)
 
     def _secret(self, seat: int, told: dict[int, bytes], alive: bool) -> bytes:
         """The seed of a survivor, or the mask key of one that dropped out, held against what it had shown of it."""
@@ -208,6 +206,6 @@ class Server:
 
     def _abort(self, why: str) -> NoReturn:
         self.phase = Phase.CLOSED
-        failed = Aborted(f"round {self.terms.round}: {why}: nothing is opened")
+        failed = Aborted(self.terms.aborted(why))
         failed.refused = tuple(self.refused)
         raise failed

@@ -1,8 +1,18 @@
-"""Bytes of every phase, per client, as they were sent."""
+"""Bytes of every phase, per client: as they were sent, and as they would be."""
+
+from collections.abc import Collection
 
 import numpy as np
 
+from hush import bits
+from hush.secure.messages import ADVERT, BOX, COMMITMENT, HEAD, KEYS, PHASES, SEALED, SEED, SIGNATURE, Phase
+from hush.secure.shares import LENGTH
+from hush.secure.terms import Terms
+
 Table = dict[str, dict[str, dict[str, float]]]
+GRAPH = tuple(phase.word for phase in PHASES)
+HALVES = (Phase.NUMBERS.word, Phase.SEEDS.word)
+CARRIERS = {Phase.MASK.word, Phase.NUMBERS.word}  # in which the numbers travel
 
 
 class Tally:
@@ -22,3 +32,31 @@ class Tally:
                 each = counts.sum(axis=0) if phase == "all" else counts[row]
                 table[phase][way] = {"mean": float(each.mean()), "max": float(each.max())}
         return table
+
+
+def expected(terms: Terms, present: Collection[int], servers: int = 1) -> Tally:
+    """The bytes of a round in which all clients share their secrets and just those `present` send numbers.
+
+    The same as a driver counts from the messages, for a simulation that leaves the masks out; where present clients
+    are too few, those up to the abort. `servers` is 1, or 2 for the halves of twoserver.
+    """
+    n, k = len(terms.cohort), terms.degree
+    seats = [terms.seat(client) for client in present]
+    numbers, a_set = bits.length(terms.size, terms.bits), (n + 7) // 8
+    asked, said = HEAD.size, HEAD.size + SIGNATURE  # around each body
+    if servers == 2:
+        found = Tally(HALVES, n)
+        found.up[:, seats] = np.array([[said + numbers], [said + SEED]])
+        return found
+    found = Tally(GRAPH, n)
+    found.up[Phase.ADVERTISE] = said + KEYS
+    found.down[Phase.SHARE] = asked + ADVERT.size * k
+    found.up[Phase.SHARE] = said + COMMITMENT + SEALED * k
+    found.down[Phase.MASK] = asked + BOX.size * k
+    found.up[Phase.MASK, seats] = said + numbers
+    if terms.stuck(present) is None:
+        found.down[Phase.CONSENT, seats] = asked + a_set
+        found.up[Phase.CONSENT, seats] = said + a_set
+        found.down[Phase.UNMASK, seats] = asked + a_set + SIGNATURE * terms.threshold
+        found.up[Phase.UNMASK, seats] = said + (k + 7) // 8 + LENGTH * k
+    return found

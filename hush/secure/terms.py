@@ -6,6 +6,7 @@ plan, model, cohort or threshold makes other masks and signs other words: it is 
 
 import hashlib
 import struct
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,6 +14,7 @@ from hush.errors import Mistake
 from hush.secure.graph import degree, order, quorum, ring
 
 VERSION = b"hush secure sum 1"
+MASKED, BOTH = "masked their numbers", "sent both halves"  # in sentences of an abort
 _NUMBERS = struct.Struct("<QIIIIQ")
 _MEMBER = struct.Struct("<Q32s")
 
@@ -76,6 +78,11 @@ class Terms:
                 f"shares={self.shares} must be at least 2 and more than half of degree={self.degree}: take both from"
                 " degree()"
             )
+        if self.degree == n - 1 and self.shares < self.threshold - 1:
+            raise Mistake(
+                f"shares={self.shares} must be at least {self.threshold - 1}, one less than the threshold, where all"
+                " are neighbours: with less, a server could open the secrets of one client behind the others' backs"
+            )
 
     @classmethod
     def choose(
@@ -89,7 +96,7 @@ class Terms:
         *,
         dropout: float,
         corrupt: float,
-        failure: float = 2.0**-40,
+        failure: float = 2.0**-80,
         stall: float = 2.0**-20,
     ) -> "Terms":
         """With threshold and graph for these parts of the cohort lost, and in league with the server."""
@@ -126,3 +133,26 @@ class Terms:
     def neighbours(self) -> tuple[tuple[int, ...], ...]:
         """The seats that each seat shares masks and secrets with, ascending."""
         return ring(order(self.digest, len(self.cohort)), self.degree)
+
+    def stuck(self, present: Collection[int], servers: int = 1) -> str | None:
+        """Why a sum over just these clients would be aborted, where all of the cohort shared their secrets before.
+
+        None where it would be opened. Server and HalfServer abort for the same reason in the same words.
+        """
+        seats = {self.seat(client) for client in present}
+        near = dict(enumerate(self.neighbours)) if servers == 1 else {}  # between two servers there are none
+        why = self.lack(seats, near, MASKED if servers == 1 else BOTH)
+        return why and self.aborted(why)
+
+    def lack(self, seats: Collection[int], near: Mapping[int, Collection[int]], what: str) -> str | None:
+        """Whether these seats are below the threshold, or too few of them are near a seat to open its secret."""
+        if len(seats) < self.threshold:
+            return f"{len(seats)} clients {what}, and {self.threshold} are needed"
+        for seat, others in near.items():
+            if sum(other in seats for other in others) < self.shares:
+                return f"too few neighbours of client {self.cohort[seat][0]} {what}"
+        return None
+
+    def aborted(self, why: str) -> str:
+        """The sentence of an abort."""
+        return f"round {self.round}: {why}: nothing is opened"

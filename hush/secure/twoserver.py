@@ -15,16 +15,15 @@ from enum import Enum
 import numpy as np
 import numpy.typing as npt
 
+from hush import bits
+from hush.bits import Words
 from hush.errors import Aborted, Mistake
-from hush.secure import bits, masks
-from hush.secure.bits import Words
-from hush.secure.driver import Lost, Outcome
+from hush.secure import masks
+from hush.secure.driver import Lost, Outcome, nobody
 from hush.secure.keys import Draw, Identity, self_key
-from hush.secure.messages import Phase, from_client, open_at_server, pack_set, unpack_set
-from hush.secure.tally import Tally
-from hush.secure.terms import Terms
-
-SEED = 32
+from hush.secure.messages import SEED, Phase, from_client, open_at_server, pack_set, unpack_set
+from hush.secure.tally import HALVES, Tally
+from hush.secure.terms import BOTH, Terms
 
 
 class Half(Enum):
@@ -49,56 +48,73 @@ def split(
 
 
 class HalfServer:
-    """One of the two. `take` the clients' halves, tell the other who is `present`, and `add` over who is at both."""
+    """One of the two. `take` the clients' halves, tell the other who is `present`, and `add` over who is at both.
+
+    Numbers of a client that `meet` named are added up as they come; those of others are kept until `add`.
+    """
 
     def __init__(self, terms: Terms, half: Half) -> None:
         self.terms, self.half = terms, half
         self.refused: list[str] = []
-        self._bodies: dict[int, bytes] = {}
+        self._bodies: dict[int, bytes] = {}  # what is not yet in the sum
+        self._added: set[int] = set()
+        self._met: set[int] = set()
+        self._sum: Words = np.zeros(terms.size, bits.word(terms.bits))
         self._open = True
 
     def take(self, client: int, data: bytes) -> bool:
         """A message that came as this client's: whether it was accepted."""
         try:
             seat = self.terms.seat(client)
-            if not self._open or seat in self._bodies:
+            if not self._open or seat in self._bodies or seat in self._added:
                 raise Mistake("it sent its half before, or the round is closed")
             body, _ = open_at_server(self.terms, self.half.value, seat, b"", data)
-            wanted = SEED if self.half is Half.SEEDS else bits.length(self.terms.size, self.terms.bits)
-            if len(body) != wanted:
-                raise Mistake(f"its half has {len(body)} bytes and must have {wanted}")
             if self.half is Half.NUMBERS:
-                bits.unpack(body, self.terms.size, self.terms.bits)
+                words = bits.unpack(body, self.terms.size, self.terms.bits)
+            elif len(body) != SEED:
+                raise Mistake(f"its half has {len(body)} bytes and must have {SEED}")
         except Mistake as why:
             self.refused.append(f"client {client} refused: {why}")
             return False
-        self._bodies[seat] = body
+        if self.half is Half.NUMBERS and seat in self._met:
+            self._sum += words
+            self._added.add(seat)
+        else:
+            self._bodies[seat] = body
         return True
+
+    def meet(self, client: int) -> None:
+        """The other server has this client's half, and will not take it back: its numbers need not be kept."""
+        seat = self.terms.seat(client)
+        self._met.add(seat)
+        if self.half is Half.NUMBERS and seat in self._bodies:
+            self._sum += bits.unpack(self._bodies.pop(seat), self.terms.size, self.terms.bits)
+            self._added.add(seat)
 
     def present(self) -> bytes:
         """Who sent this half, for the other server."""
-        return pack_set(self._bodies, len(self.terms.cohort))
+        return pack_set(self._added.union(self._bodies), len(self.terms.cohort))
 
     def add(self, others: bytes) -> bytes:
         """The sum of this half over who is present at both, packed. Once: a second set would tell what differs."""
         if not self._open:
             raise Mistake("this half was added up before: a second set of clients would tell what differs")
-        both = [seat for seat in unpack_set(others, len(self.terms.cohort)) if seat in self._bodies]
+        there = unpack_set(others, len(self.terms.cohort))
+        if not self._added.issubset(there):
+            raise Mistake("the other server lacks a client that it had: its numbers are in the sum")
+        both = [seat for seat in there if seat in self._bodies or seat in self._added]
         self._open = False
-        if len(both) < self.terms.threshold:
-            failed = Aborted(
-                f"round {self.terms.round}: {len(both)} clients sent both halves, and {self.terms.threshold} are"
-                " needed: nothing is opened"
-            )
+        if why := self.terms.lack(both, {}, BOTH):
+            failed = Aborted(self.terms.aborted(why))
             failed.refused = tuple(self.refused)
             raise failed
-        words = np.zeros(self.terms.size, bits.word(self.terms.bits))
+        left = [(seat, self._bodies[seat]) for seat in both if seat in self._bodies]
         if self.half is Half.SEEDS:
-            masks.add(words, [_key(self.terms, seat, self._bodies[seat]) for seat in both], [])
+            masks.add(self._sum, [_key(self.terms, seat, seed) for seat, seed in left], [])
         else:
-            for seat in both:
-                words += bits.unpack(self._bodies[seat], self.terms.size, self.terms.bits)
-        return bits.pack(words, self.terms.bits)
+            for _, body in left:
+                self._sum += bits.unpack(body, self.terms.size, self.terms.bits)
+        return bits.pack(self._sum, self.terms.bits)
 
 
 def join(terms: Terms, sums: Mapping[Half, bytes]) -> Words:
@@ -107,27 +123,74 @@ def join(terms: Terms, sums: Mapping[Half, bytes]) -> Words:
     return masks.residues(masked - added, terms.bits, terms.size)
 
 
+class Halves:
+    """All clients and both servers in one process, as driver.Round is with one: `begin`, `add` each, `finish`.
+
+    `lost(half, client)`, half "numbers" or "seeds", loses that message. An abort leaves `tally` and `refused`.
+    """
+
+    def __init__(
+        self, terms: Terms, identities: Mapping[int, Identity], draw: Draw = os.urandom, lost: Lost = nobody
+    ) -> None:
+        self.terms, self.tally = terms, Tally(HALVES, len(terms.cohort))
+        self._identities, self._draw, self._lost = identities, draw, lost
+        self._here, self._there = HalfServer(terms, Half.NUMBERS), HalfServer(terms, Half.SEEDS)
+        self._failed: list[str] = []
+
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """What the servers refused, then what clients did."""
+        return (*self._here.refused, *self._there.refused, *self._failed)
+
+    def begin(self) -> None:
+        """Nothing: a client says all that it has to say at once."""
+
+    def add(self, client: int, numbers: npt.NDArray[np.integer]) -> bool:
+        """One client sends both halves: whether both were taken. In any order, each client once."""
+        seat = self.terms.seat(client)
+        try:
+            halves = split(self._identities[client], self.terms, numbers, self._draw)
+        except Mistake as why:
+            self._failed.append(f"client {client}: {why}")
+            return False
+        if taken := self._send(seat, self._there, halves):
+            self._here.meet(client)  # so that its numbers are not kept
+        return self._send(seat, self._here, halves) and taken
+
+    def finish(self) -> Outcome:
+        """The sum over who sent both halves, or an abort."""
+        heard, told = self._here.present(), self._there.present()
+        try:
+            sums = {Half.NUMBERS: self._here.add(told), Half.SEEDS: self._there.add(heard)}
+        except Aborted as why:
+            why.refused = self.refused
+            raise
+        n = len(self.terms.cohort)
+        both = sorted(set(unpack_set(heard, n)) & set(unpack_set(told, n)))
+        survivors = tuple(self.terms.cohort[seat][0] for seat in both)
+        return Outcome(join(self.terms, sums), survivors, self.tally, self.refused)
+
+    def _send(self, seat: int, server: HalfServer, halves: Mapping[Half, bytes]) -> bool:
+        client, word = self.terms.cohort[seat][0], server.half.value.word
+        if self._lost(word, client):
+            return False
+        self.tally.up[HALVES.index(word), seat] += len(halves[server.half])
+        return server.take(client, halves[server.half])
+
+
 def run(
     terms: Terms,
     identities: Mapping[int, Identity],
     numbers: Mapping[int, npt.NDArray[np.integer]],
-    lost: Lost = lambda half, client: False,
+    lost: Lost = nobody,
     draw: Draw = os.urandom,
 ) -> Outcome:
     """All clients and both servers in one process; `lost(half, client)`, half "numbers" or "seeds", loses a message."""
-    servers = {half: HalfServer(terms, half) for half in Half}
-    tally = Tally(tuple(half.name.lower() for half in Half), len(terms.cohort))
-    for seat, (name, _) in enumerate(terms.cohort):
-        for row, (half, data) in enumerate(split(identities[name], terms, numbers[name], draw).items()):
-            if not lost(half.name.lower(), name):
-                tally.up[row, seat] += len(data)
-                servers[half].take(name, data)
-    here, there = servers[Half.NUMBERS], servers[Half.SEEDS]
-    heard, told = here.present(), there.present()
-    total = join(terms, {Half.NUMBERS: here.add(told), Half.SEEDS: there.add(heard)})
-    both = set(unpack_set(heard, len(terms.cohort))) & set(unpack_set(told, len(terms.cohort)))
-    survivors = tuple(terms.cohort[seat][0] for seat in sorted(both))
-    return Outcome(total, survivors, tally, (*here.refused, *there.refused))
+    whole = Halves(terms, identities, draw, lost)
+    whole.begin()
+    for name, _ in terms.cohort:
+        whole.add(name, numbers[name])
+    return whole.finish()
 
 
 def _key(terms: Terms, seat: int, seed: bytes) -> bytes:

@@ -8,8 +8,11 @@ from hush.spec import Context, Multipliers, Plan, Spec, Total
 from hush.stages.clip import AdaptiveClip, Clip
 from hush.stages.coins import Coins
 from hush.stages.feedback import TopFeedback
+from hush.stages.integer import IntegerNoise
 from hush.stages.noise import Noise, ServerNoise
 from hush.stages.qsgd import Qsgd
+from hush.stages.quantise import FixedPoint, Quantise, centred
+from hush.stages.rotate import Rotate
 from hush.stages.sense import Sense
 from hush.stages.sign import Sign
 from hush.stages.twobit import TwoBit
@@ -19,8 +22,12 @@ __all__ = [
     "AdaptiveClip",
     "Clip",
     "Coins",
+    "FixedPoint",
+    "IntegerNoise",
     "Noise",
     "Qsgd",
+    "Quantise",
+    "Rotate",
     "Sense",
     "ServerNoise",
     "Sign",
@@ -29,6 +36,7 @@ __all__ = [
     "TopFeedback",
     "TwoBit",
     "Weigh",
+    "centred",
 ]
 
 
@@ -52,6 +60,6 @@ class Stage(Protocol):
 class Source(Protocol):
     """A stage whose noise protects clients: it states Spec.noise, and what that is worth against whom."""
 
-    def multipliers(self, plan: Plan) -> Multipliers:
-        """Against readers of the models, the server, and a reader of one upload."""
+    def multipliers(self, s: Spec, plan: Plan) -> Multipliers:
+        """Against readers of the models, the server, and a reader of one upload; `s` is the Spec in front of it."""
         ...

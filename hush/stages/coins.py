@@ -91,7 +91,7 @@ class Coins:
             body = torch.cat([body[:-copies], body[-copies:].sum(0, keepdim=True) / math.sqrt(copies)])
         return replace(total, body=body)
 
-    def multipliers(self, plan: Plan) -> Multipliers:
+    def multipliers(self, s: Spec, plan: Plan) -> Multipliers:
         """The server knows its own coins, so only those of `floor` clients count against it; of an upload its own."""
         whole = self.multiplier * spread(self.places(plan.cohort), self.edge)
         seen = whole / spread(max(1, math.floor(plan.floor)), self.edge)

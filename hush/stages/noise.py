@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 
 from hush.errors import Mistake
-from hush.packing import Floats
+from hush.packing import Floats, Integers
 from hush.spec import Context, Multipliers, Plan, Spec, Total
 
 
@@ -27,7 +27,9 @@ class Noise:
 
     def spec(self, s: Spec) -> Spec:
         """Needs a bounded, unweighted input, and noise only once."""
-        return _noisy(s, f"Noise({self.multiplier})", self.multiplier)
+        if isinstance(s.form, Integers):
+            raise Mistake(f"Noise({self.multiplier}) on whole numbers cannot be packed: take IntegerNoise")
+        return replace(_noisy(s, f"Noise({self.multiplier})", self.multiplier), form=Floats())
 
     def encode(self, x: Tensor, ctx: Context) -> Tensor:
         """Add each client's share."""
@@ -42,7 +44,7 @@ class Noise:
         """Nothing to undo; an empty round gets its noise here."""
         return total if total.count > 0 else _noised(total, ctx, self.multiplier)
 
-    def multipliers(self, plan: Plan) -> Multipliers:
+    def multipliers(self, s: Spec, plan: Plan) -> Multipliers:
         """The sum has it for every reader, an upload its share."""
         return Multipliers(self.multiplier, self.multiplier, self.multiplier / math.sqrt(plan.floor or 1.0))
 
@@ -50,6 +52,9 @@ class Noise:
 @dataclass(frozen=True)
 class ServerNoise:
     """A trusted server adds N(0, (S sigma)^2) to the sum of the clipped updates (DP-FedAvg, McMahan et al. 2018).
+
+    A sum of whole numbers is known modulo 2^bits, and one client may make it wrap. So the noisy sum is reduced once
+    more: it is then what the noisy sum of the true numbers would be, reduced, and hides as much.
 
     Guarantee: what the server releases is a Gaussian mechanism of multiplier sigma for one client. None against
     the server itself, or whoever reads what it gets.
@@ -62,7 +67,8 @@ class ServerNoise:
 
     def spec(self, s: Spec) -> Spec:
         """Needs a bounded, unweighted input, and noise only once."""
-        return _noisy(s, f"ServerNoise({self.multiplier})", self.multiplier)
+        found = _noisy(s, f"ServerNoise({self.multiplier})", self.multiplier)
+        return found if isinstance(s.form, Integers) else replace(found, form=Floats())
 
     def encode(self, x: Tensor, ctx: Context) -> Tensor:
         """Nothing is hidden from the server."""
@@ -70,9 +76,13 @@ class ServerNoise:
 
     def decode(self, total: Total, ctx: Context) -> Total:
         """The whole noise."""
-        return _noised(total, ctx, self.multiplier)
+        total = _noised(total, ctx, self.multiplier)
+        if not isinstance(ctx.spec.form, Integers):
+            return total
+        half = 2.0 ** (ctx.spec.form.width - 1)
+        return replace(total, body=(total.body + half).remainder(2 * half) - half)
 
-    def multipliers(self, plan: Plan) -> Multipliers:
+    def multipliers(self, s: Spec, plan: Plan) -> Multipliers:
         """The models' readers alone face noise."""
         return Multipliers(self.multiplier, 0.0, 0.0)
 
@@ -87,7 +97,7 @@ def _noisy(s: Spec, name: str, multiplier: float) -> Spec:
         raise Mistake(f"{name} needs a bounded input: put Clip(c) before it")
     if s.noise is not None:
         raise Mistake(f"{name} after another Noise: one is enough")
-    return replace(s, noise=multiplier, form=Floats())
+    return replace(s, noise=multiplier)
 
 
 def _noised(total: Total, ctx: Context, multiplier: float) -> Total:

@@ -3,74 +3,122 @@
 import math
 from dataclasses import dataclass, replace
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from hush.errors import Mistake
+from hush.grids import BETA, MOST, rounded_norm
 from hush.packing import Integers
 from hush.spec import Context, Spec, Total
 
-MOST = 2.0**25  # the longest row, in steps: squares add up exactly in float64, in whatever order
 TRIES = 64
 MARGIN = 1 - 1e-12  # more than what the bound's own arithmetic is off by
-
-
-def rounded_norm(length: float, size: int, beta: float) -> float:
-    """The bound after rounding, of `size` numbers with norm at most c = `length`, both in steps of the grid:
-
-    min{ c + sqrt(d), sqrt(c^2 + d/4 + sqrt(2 ln(1/beta)) (c + sqrt(d)/2)) }; the second is exceeded with chance beta
-    at most in one try (Kairouz, Liu, Steinke 2021).
-    """
-    root = math.sqrt(size)
-    likely = length**2 + size / 4 + math.sqrt(2 * math.log(1 / beta)) * (length + root / 2)
-    return min(length + root, math.sqrt(likely))
 
 
 @dataclass(frozen=True)
 class Quantise:
     """x / grid, rounded up or down by chance, so that the mean is x; again until the norm is at most rounded_norm.
 
-    After TRIES tries, with chance below beta^TRIES, it is rounded towards zero instead. From here on rows are whole
-    numbers, and Spec.l2 counts in steps of the grid; the server multiplies the sum by the grid. They are int32: four
-    bytes as before, where float32 would be exact only up to 24 bits, and sums wrap modulo 2^32, of which every modulus
-    up to 32 bits is a divisor. Draws are secret; the bound does not depend on them. That rows beyond the bound are
-    rounded again moves the mean of a row by a norm of at most sqrt(d) beta / (1 - beta) steps.
+    A row at its bound S is `steps` long: the grid is S / steps, and follows a bound that moves from round to round.
+    After TRIES tries, with chance below beta^TRIES, a row is rounded towards zero instead. From here on rows are whole
+    numbers, and Spec.l2 counts in steps; they are added modulo 2^bits, and the server multiplies the sum by the grid.
+    They are int32: four bytes as before, where float32 would be exact only up to 24 bits, and sums wrap modulo 2^32,
+    of which every modulus up to 32 bits is a divisor. Draws are secret; the bound does not depend on them. That rows
+    beyond the bound are rounded again moves the mean of a row by a norm of at most sqrt(d) beta / (1 - beta) steps.
 
-    Guarantee: the L2 norm of what is sent is at most rounded_norm(S / grid) steps, always, and so its L1 norm at
+    Guarantee: the L2 norm of what is sent is at most rounded_norm(steps) steps, always, and so its L1 norm at
     most the square of it, whole numbers being at most their squares.
     """
 
-    grid: float
-    beta: float = math.exp(-0.5)
+    steps: float
+    bits: int
+    beta: float = BETA
 
     def __post_init__(self) -> None:
-        if not 0 < self.grid < math.inf:
-            raise Mistake(f"grid={self.grid} must be positive and finite: the step that updates are rounded to")
+        if not 0 < self.steps < math.inf:
+            raise Mistake(f"steps={self.steps} must be positive and finite: how many steps of the grid a bound is long")
         if not 0 < self.beta < 1:
             raise Mistake(f"beta={self.beta} must be in (0, 1): the chance of a second try; exp(-1/2) is usual")
+        Integers(self.bits)
 
     def spec(self, s: Spec) -> Spec:
-        """Needs a bound that does not move: the grid is fixed before any data is seen."""
-        name = f"Quantise({self.grid:g})"
-        if s.noise is not None:
-            raise Mistake(f"{name} after Noise rounds the noise, which no guarantee covers: put IntegerNoise behind it")
+        """Needs a bound: the grid is fixed before any data of the round is seen."""
+        _check(s, f"Quantise({self.steps:g})")
         if not s.l2 < math.inf:
-            raise Mistake(f"{name} needs a bounded input: put Clip(c) before it")
-        if s.clip is not None:
-            raise Mistake(f"{name} after AdaptiveClip would have one grid for bounds that move: put Clip(c) before it")
-        if isinstance(s.form, Integers):
-            raise Mistake(f"{name} after another Quantise: one is enough")
-        length = s.l2 / self.grid
-        if not length + math.sqrt(s.size) <= MOST:
-            raise Mistake(f"grid={self.grid:g} is too fine for the bound {s.l2:g}: take at most {MOST:g} steps")
-        bound = rounded_norm(length, s.size, self.beta)
-        return replace(s, l2=bound, form=Integers(max(2, math.floor(bound).bit_length() + 1)))
+            raise Mistake(f"Quantise({self.steps:g}) needs a bounded input: put Clip(c) before it, or take FixedPoint")
+        if not self.steps + math.sqrt(s.size) <= MOST:
+            raise Mistake(f"steps={self.steps:g} of {s.size} numbers is too fine: take at most {MOST:g} steps")
+        return replace(s, l2=rounded_norm(self.steps, s.size, self.beta), form=Integers(self.bits))
 
     def encode(self, x: Tensor, ctx: Context) -> Tensor:
         """Whole numbers, in the memory of x."""
         limit = self.spec(ctx.spec).l2 ** 2 * MARGIN
         rows, round = ctx.clients.tolist(), ctx.plan.round
-        return ctx.secret.round_within(x, self.grid, limit, TRIES, rows, "quantise", round)
+        return ctx.secret.round_within(x, ctx.spec.l2 / self.steps, limit, TRIES, rows, "quantise", round)
+
+    def decode(self, total: Total, ctx: Context) -> Total:
+        """Back to the scale of the updates."""
+        return replace(total, body=total.body.double() * (ctx.spec.l2 / self.steps))
+
+
+@dataclass(frozen=True)
+class FixedPoint:
+    """x, cut to [-reach, reach] in each coordinate and rounded by chance to a grid that `clients` rows cannot overflow.
+
+    For updates that no bound holds and no noise hides. The grid is reach clients / (2^(bits-1) - 1 - clients), so that
+    the sum of so many rows is within the modulus, rounding included. A row that is not finite becomes zero.
+
+    Guarantee: none by itself.
+    """
+
+    reach: float
+    bits: int
+    clients: int
+
+    def __post_init__(self) -> None:
+        if not 0 < self.reach < math.inf:
+            raise Mistake(f"reach={self.reach} must be positive and finite: the largest number that is not cut")
+        if self.clients < 1:
+            raise Mistake(f"clients={self.clients} must be at least 1: how many rows are added")
+        if _top(self.bits) < 2 * self.clients:
+            raise Mistake(f"bits={self.bits} are too few to add {self.clients} numbers: take more")
+
+    @property
+    def grid(self) -> float:
+        """The distance of two neighbouring numbers."""
+        return float(np.float32(self.reach)) * self.clients / (_top(self.bits) - self.clients)  # as it is cut
+
+    def spec(self, s: Spec) -> Spec:
+        """Any numbers without noise."""
+        _check(s, f"FixedPoint({self.reach:g})")
+        # A bound in front of it is one in other units, and rounding does not keep to it: noise needs Quantise.
+        return replace(s, l2=math.inf, form=Integers(self.bits))
+
+    def encode(self, x: Tensor, ctx: Context) -> Tensor:
+        """Whole numbers, in the memory of x."""
+        rows, round = ctx.clients.tolist(), ctx.plan.round
+        x.masked_fill_(~x.isfinite().all(dim=1, keepdim=True), 0.0)
+        x.clamp_(-self.reach, self.reach)
+        return ctx.secret.round_within(x, self.grid, math.inf, 1, rows, "fixed point", round)
 
     def decode(self, total: Total, ctx: Context) -> Total:
         """Back to the scale of the updates."""
         return replace(total, body=total.body.double() * self.grid)
+
+
+def centred(body: Tensor, bits: int) -> Tensor:
+    """A sum modulo 2^bits, in [-2^(bits-1), 2^(bits-1)): as float64, in which it is exact."""
+    spare = 64 - bits
+    return body.to(torch.int64, copy=True).bitwise_left_shift_(spare).bitwise_right_shift_(spare).double()
+
+
+def _top(bits: int) -> int:
+    return (1 << Integers(bits).width - 1) - 1
+
+
+def _check(s: Spec, name: str) -> None:
+    if s.noise is not None:
+        raise Mistake(f"{name} after Noise rounds the noise, which no guarantee covers: put IntegerNoise behind it")
+    if isinstance(s.form, Integers):
+        raise Mistake(f"{name} after whole numbers: one rounding is enough")

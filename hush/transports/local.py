@@ -46,13 +46,13 @@ class Local:
         order = wire.pack_plan(replace(plan, seats=seat), scheme.coordinates)
         if not scheme.apart:
             traffic.down(cohort, order)
+        asked = scheme.asked(plan, order.data, cohort, secret, traffic.summed)
         if lost is not None:
             kept = [place for place, client in enumerate(cohort.tolist()) if not lost(plan.round, client)]
             cohort, plan = cohort[kept], plan.to(kept)
-        spec = scheme.specs(scheme.width(plan), plan.clip)[-1]
-        if len(cohort) < plan.floor:
+        if len(cohort) < plan.floor and not scheme.secure:  # which finds out by itself
             if not scheme.apart:
-                traffic.up(cohort, wire.blank_upload(spec.size, spec.form))  # sent in vain
+                traffic.up(cohort, wire.blank_upload(asked.size, asked.form))  # sent in vain
             raise Aborted(f"round {plan.round}: {len(cohort)} clients answered and it relies on {plan.floor:g}")
         length = self.block or block(task, plan.live)
         blocks = [slice(first, first + length) for first in range(0, len(cohort), length)]
@@ -60,15 +60,15 @@ class Local:
         def train(block: slice) -> Uploads:
             members, own = cohort[block], plan.to(block)
             rows = scheme.client(task, own, members, secret, self.engine, books.memory)
-            return Uploads(rows, task.split.sizes_of(members), own.seats)
+            return Uploads(rows, task.split.sizes_of(members), own.seats, members)
 
         def uploads() -> Iterator[Uploads]:
             # A device other than the CPU is busy enough with one thread.
             number = self.workers if self.engine.device == "cpu" else 1
             for place, found in enumerate(workers.spread(train, blocks, number)):
-                if place == 0 and not scheme.apart:
-                    traffic.up(cohort, wire.pack_upload(found.rows[0], plan.round, order.digest, spec.form))
+                if place == 0 and not (scheme.apart or scheme.secure):
+                    traffic.up(cohort, wire.pack_upload(found.rows[0], plan.round, order.digest, asked.form))
                 yield found
                 del found  # before the next ones are made
 
-        return scheme.aggregator.combine(uploads(), spec.size)
+        return scheme.aggregator.combine(uploads(), asked)

@@ -33,36 +33,42 @@ class Loopback:
         self, scheme: Scheme, task: Task, plan: Plan, cohort: Members, secret: SecretSeed, books: Books
     ) -> Total:
         """The total of the cohort's uploads."""
+        if scheme.secure and self.line is not None:
+            raise Mistake("line is for uploads that travel one by one: the messages of a secure sum are signed")
         start = flatten(task.model)
         derived = plan.live if scheme.coordinates.derivable else None
-        spec = scheme.specs(scheme.width(plan), plan.clip)[-1]
         answers: list[Uploads] = []
         refused: list[str] = []
         order = wire.pack_plan(plan, scheme.coordinates) if plan.seats is None else None
+        facts = scheme.asked(plan, order.data if order else b"", cohort, secret, books.traffic.summed)
         for place, client in enumerate(cohort.tolist()):
             members = np.array([client])
-            asked = order or wire.pack_plan(plan.to([place]), scheme.coordinates)
+            sent = order or wire.pack_plan(plan.to([place]), scheme.coordinates)
             if not scheme.apart:
-                books.traffic.down(members, asked)
+                books.traffic.down(members, sent)
             if self.lost is not None and self.lost(plan.round, client):
                 continue
-            received = wire.unpack_plan(asked.data, start, derived, scheme.coordinates, plan.seats is not None)
+            received = wire.unpack_plan(sent.data, start, derived, scheme.coordinates, plan.seats is not None)
             row = scheme.client(task, received, members, secret, memory=books.memory)[0]
-            message = wire.pack_upload(row, received.round, asked.digest, spec.form)
+            if scheme.secure:
+                answers.append(Uploads(row.unsqueeze(0), task.split.sizes_of(members), None, members))
+                continue
+            message = wire.pack_upload(row, received.round, sent.digest, facts.form)
             if not scheme.apart:
                 books.traffic.up(members, message)
             data = message.data if self.line is None else self.line(plan.round, client, message.data)
             try:
-                row = wire.unpack_upload(data, spec.size, plan.round, asked.digest, spec.form)
+                row = wire.unpack_upload(data, facts.size, plan.round, sent.digest, facts.form)
             except Mistake as mistake:
                 books.memory.forget(members)  # as if it had not answered
                 refused.append(f"client {client}: {mistake}")
                 continue
             answers.append(Uploads(row.unsqueeze(0), task.split.sizes_of(members), plan.to([place]).seats))
         try:
-            if len(answers) < plan.floor:
+            if len(answers) < plan.floor and not scheme.secure:  # which finds out by itself
                 raise Aborted(f"round {plan.round}: {len(answers)} clients answered and it relies on {plan.floor:g}")
-            return replace(scheme.aggregator.combine(answers, spec.size), refused=tuple(refused))
+            total = scheme.aggregator.combine(answers, facts)
+            return replace(total, refused=(*refused, *total.refused))
         except Aborted as aborted:
-            aborted.refused = tuple(refused)
+            aborted.refused = (*refused, *aborted.refused)
             raise

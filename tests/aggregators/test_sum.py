@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from hush.aggregators import Sum
-from hush.spec import Uploads
+from hush.spec import Asked, Uploads
 
 SIZE = 3
 numbers = st.floats(width=32, allow_nan=False, allow_infinity=False)
@@ -22,7 +22,7 @@ def test_in_the_order_of_the_clients(rows: list[list[float]], cuts: list[int]) -
     """As Python adds, one after the other, also where blocks are empty or cut anywhere."""
     x, sizes = torch.tensor(rows, dtype=torch.float32), torch.arange(1, len(rows) + 1)
     ends = [0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]
-    total = Sum().combine([Uploads(x[a:b], sizes[a:b]) for a, b in pairwise(ends)], SIZE)
+    total = Sum().combine([Uploads(x[a:b], sizes[a:b]) for a, b in pairwise(ends)], Asked(SIZE))
     expected = [0.0] * SIZE
     for row in rows:
         expected = [s + v for s, v in zip(expected, row, strict=True)]
@@ -34,12 +34,14 @@ def test_in_the_order_of_the_clients(rows: list[list[float]], cuts: list[int]) -
 def test_the_order_is_a_matter_of_bits() -> None:
     """The test above could fail: another order is another sum."""
     row = torch.tensor([[1e30, 1.0, 1.0], [1.0, 1.0, 1.0], [-1e30, 1.0, 1.0]])
-    sums = {float(Sum().combine([Uploads(row[order], torch.ones(3))], 3).body[0]) for order in ([0, 1, 2], [0, 2, 1])}
+    sums = {
+        float(Sum().combine([Uploads(row[order], torch.ones(3))], Asked(3)).body[0]) for order in ([0, 1, 2], [0, 2, 1])
+    }
     assert sums == {0.0, 1.0}
 
 
 def test_nobody() -> None:
-    total = Sum().combine([], SIZE)
+    total = Sum().combine([], Asked(SIZE))
     assert (total.body.tolist(), total.count, total.weight) == ([0.0] * SIZE, 0, 0.0)
 
 
@@ -55,4 +57,4 @@ def test_blocks_are_not_kept() -> None:
             del rows
             assert sum(ref() is not None for ref in seen) <= 1
 
-    assert Sum().combine(blocks(), SIZE).body.tolist() == [12.0] * SIZE
+    assert Sum().combine(blocks(), Asked(SIZE)).body.tolist() == [12.0] * SIZE

@@ -13,7 +13,7 @@ from torch import Tensor
 from hush.aggregators.vote import BitVote, _majority
 from hush.errors import Aborted, Mistake
 from hush.rng import SecretSeed
-from hush.spec import Context, Plan, Spec, Total, Uploads
+from hush.spec import Asked, Context, Plan, Spec, Total, Uploads
 from hush.stages.twobit import TwoBit
 
 
@@ -31,7 +31,7 @@ def run(g: Tensor, seats: list[int], m: float, p: int, blocks: int = 7) -> Total
             rows = stage.encode(rows, Context(spec, own, own.seats, torch.ones(len(rows)), secret))
             yield Uploads(rows, torch.arange(first, first + len(rows)), own.seats)
 
-    total = BitVote(p).combine(uploads(), g.shape[1])
+    total = BitVote(p).combine(uploads(), Asked(g.shape[1]))
     return stage.decode(total, Context(spec, plan, np.arange(0), torch.ones(0), secret))
 
 
@@ -119,14 +119,14 @@ def test_too_few(n: int, p: int) -> None:
 
 def test_no_seats() -> None:
     with pytest.raises(Mistake, match="seats"):
-        BitVote(3).combine([Uploads(torch.ones(2, 3), torch.ones(2), None)], 3)
+        BitVote(3).combine([Uploads(torch.ones(2, 3), torch.ones(2), None)], Asked(3))
 
 
 def test_numbers_that_are_no_codes() -> None:
     """Updates that no TwoBit coded are refused, not read as bits."""
     for row in ([0.5, 1.0], [0.0, 1.0], [5.0, 1.0], [math.nan, 1.0], [math.inf, 1.0], [1e9, -1.0], [257.0, 1.0]):
         with pytest.raises(Mistake, match="TwoBit"):
-            BitVote(3).combine([Uploads(torch.tensor([row] * 2), torch.ones(2), np.arange(2))], 2)
+            BitVote(3).combine([Uploads(torch.tensor([row] * 2), torch.ones(2), np.arange(2))], Asked(2))
 
 
 @pytest.mark.parametrize("p", [2, 65])
@@ -147,4 +147,4 @@ def test_blocks_are_not_kept() -> None:
             del rows
             assert sum(ref() is not None for ref in seen) <= 1
 
-    assert BitVote(4).combine(blocks(), 5).count == 6
+    assert BitVote(4).combine(blocks(), Asked(5)).count == 6

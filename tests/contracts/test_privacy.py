@@ -74,7 +74,7 @@ def test_event_is_written_first(private: Entry, sampling: str, task: Task, knobs
     assert written == [[1], [1, 2], [1, 2, 3]]
     for event, plan, cohort in zip(watch.ledger.events, watch.plans, watch.cohorts, strict=True):
         assert event.noise == knobs.noise
-        found = scheme.source.multipliers(plan)
+        found = scheme.source.multipliers(scheme.specs(scheme.width(plan), plan.clip)[-2], plan)
         assert (event.share, event.noise if event.server is None else event.server) == (found.upload, found.server)
         if isinstance(scheme.source, Noise):
             assert event.share == pytest.approx(knobs.noise / len(cohort) ** 0.5)
@@ -202,7 +202,7 @@ class Uniform:
 
 
 class Stated(Uniform):
-    def multipliers(self, plan: Plan) -> Multipliers:
+    def multipliers(self, s: Spec, plan: Plan) -> Multipliers:
         return Multipliers(0.5, 0.4, 0.1)
 
 

@@ -2,6 +2,7 @@ import json
 from dataclasses import replace
 
 from hush.privacy.card import Facts, card, render
+from hush.privacy.sums import WholeNoise
 
 FACTS = Facts(
     scheme="fl-top-dp",
@@ -171,3 +172,87 @@ def test_a_claim_that_does_not_hold_is_the_papers_own():
     assert "none: bits travel as they are. No epsilon can be stated." in page
     assert "The paper's  0.06: ln" in page
     assert "paper" not in card(replace(FACTS, private=False, paper_epsilon=None))
+
+
+WHOLE = WholeNoise("skellam", 12, 267.868, 8317, 272.297, 1.54, 0.01654, 0.77337)
+SUMMED = replace(FACTS, sampling="poisson", secure="simulated", corrupt=0.1, tolerance=0.2, integers=WHOLE)
+
+
+def test_whole_noise_and_a_secure_sum_are_described():
+    found = json.loads(json.dumps(card(SUMMED)))
+    assert found["secure"] == {"protocol": "simulated", "servers": 1, "corrupt": 0.1}
+    assert found["integers"] == {
+        "kind": "skellam",
+        "bits": 12,
+        "steps": 267.868,
+        "size": 8317,
+        "l2": 272.297,
+        "noise": 1.54,
+        "loss": 0.01654,
+        "sized_for": 0.8,
+        "published": {"epsilon": 0.77337, "how": "RDP of Skellam noise (Agarwal, Kairouz, Liu 2021)"},
+    }
+    page = " ".join(render(found).split())
+    for words in (
+        "Secure sum one server, simulated: added without masks; made for up to 10% of a cohort in league",
+        "Whole noise Skellam, 1.54 times the bound; 8317 numbers of 12 bits on a grid of 267.868 steps to the bound,"
+        " 272.3 after rounding, which adds 1.7% to the noise",
+        "shares are sized for 80% of a cohort, and fewer abort the round",
+        "Published RDP of Skellam noise (Agarwal, Kairouz, Liu 2021): 0.77, model view",
+        "secure aggregation shows it the sum alone",
+        "masks were left out in this simulation; a test holds the sum bit-identical",
+        "in league with 10% of a cohort it subtracts their noise shares, and faces 0.94 of the stated noise",
+        "upload none none whoever took the mask off a single upload",
+    ):
+        assert words in page, words
+    for words in ("could read single uploads", "how many shares there are", "two servers do not"):
+        assert words not in page, words
+    assert max(map(len, render(found).splitlines())) <= 100
+    assert len(render(found).splitlines()) < 60
+
+
+def test_what_is_not_whole_or_not_secure_says_nothing_of_it():
+    plain = card(replace(FACTS, corrupt=0.1, tolerance=0.2))
+    assert not {"secure", "integers"} & set(plain)
+    page = render(plain)
+    for words in ("Secure sum", "Whole noise", "Published", "masks", "in league", "0.94"):
+        assert words not in page, words
+    assert card(replace(SUMMED, integers=replace(WHOLE, published_epsilon=None)))["integers"]["published"] is None
+    assert "Published" not in render(card(replace(SUMMED, integers=replace(WHOLE, published_epsilon=None))))
+    endless = card(replace(SUMMED, integers=replace(WHOLE, published_epsilon=float("inf"))))
+    assert endless["integers"]["published"]["epsilon"] == "none"
+
+
+def test_the_whole_protocol_two_servers_and_the_other_noise():
+    page = " ".join(
+        render(
+            card(replace(SUMMED, secure="full", servers=2, corrupt=0.0, integers=replace(WHOLE, kind="gaussian")))
+        ).split()
+    )
+    assert "two servers, the whole protocol was run" in page
+    assert "the two servers do not tell each other" in page
+    assert "discrete Gaussian, 1.54 times" in page
+    assert "tells, if only just, how many shares there are" in page
+    assert "RDP of summed discrete Gaussians" in page
+    for words in ("masks were left out", "subtracts their noise shares", "simulated"):
+        assert words not in page, words
+
+
+def test_all_that_is_left_when_too_many_help_the_server():
+    assert "faces 0.00 of the stated noise" in " ".join(render(card(replace(SUMMED, corrupt=0.9))).split())
+
+
+def test_secure_sums_of_records_of_a_trusted_server_and_without_noise():
+    """Records rely on no sum; a trusted server sees no single update any more; and none stays none."""
+    page = " ".join(render(card(replace(RECORDS, secure="simulated"))).split())
+    assert "no epsilon here relies on it" in page
+    assert "is counted as if it saw what each sends" in page
+    assert "masks were left out" in page
+    assert "noise shares" not in page
+    trusted = " ".join(render(card(replace(SUMMED, trusted=True, integers=None))).split())
+    assert "It sees the sum of the clipped updates, and adds the noise itself" in trusted
+    assert "masks were left out" in trusted
+    assert "noise shares" not in trusted
+    bare = card(replace(SUMMED, private=False, paper_epsilon=None, integers=None))
+    assert (bare["guarantee"], bare["secure"]["protocol"]) == ("none", "simulated")
+    assert "Secure sum" in render(bare)

@@ -9,8 +9,10 @@ from scipy.special import ndtri
 from scipy.stats import norm
 from scipy.stats import skellam as two_poissons
 
+from hush.discrete import NORMAL, SKELLAM
 from hush.errors import Mistake
-from hush.privacy.lattice import gaussians, skellam
+from hush.grids import KINDS, Kind
+from hush.privacy.lattice import _apart, _steepest, gaussians, matching, skellam, worth
 
 EPSILONS = (0.0, 0.05, 0.3, 1.0, 3.0, 8.0)
 
@@ -44,7 +46,9 @@ LAWS = {
     "skellam 20": (poissons(20.0), skellam(20.0)),
     "one gaussian": (bells(0.7, 1), gaussians(0.7, 1)),
     "three gaussians": (bells(1.1, 3), gaussians(1.1, 3)),
+    "shares": (bells(1.5, 4), gaussians(1.5, 3.2)),
 }
+LOOSE = {"small gaussians": (bells(0.7, 3), gaussians(0.7, 3)), "smaller": (bells(0.6, 4), gaussians(0.6, 4))}
 
 
 def gap(law: dict[int, float], shift: int, epsilon: float) -> float:
@@ -57,9 +61,9 @@ def normal_gap(mu: float, epsilon: float) -> float:
     return float(norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu))
 
 
-@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("name", LAWS | LOOSE)
 def test_no_test_tells_a_shift_better_than_that_of_a_normal_number(name: str) -> None:
-    law, r = LAWS[name]
+    law, r = (LAWS | LOOSE)[name]
     for shift, epsilon in itertools.product((1, 2, 3, 7, -1, -4), EPSILONS):
         assert gap(law, shift, epsilon) <= normal_gap(r * abs(shift), epsilon) + 1e-12
 
@@ -114,12 +118,69 @@ def test_more_noise_hides_more() -> None:
     assert gaussians(1.5, 10) < gaussians(1.5, 9) < gaussians(1.4, 9)
 
 
-@pytest.mark.parametrize("variance", [0.0, -1.0, math.nan, 1e8])
+@pytest.mark.parametrize(("deviation", "shares"), [(0.7, 2), (1.0, 2), (0.7, 3), (1.0, 6), (1.5, 4), (3.0, 5)])
+def test_sums_of_discrete_gaussians_are_no_farther_from_one_than_stated(deviation: float, shares: int) -> None:
+    """Chance by chance, where a sum over integers is exact; and of two no nearer than half of it."""
+    law, total = bells(deviation, shares), deviation * math.sqrt(shares)
+    reach = range(-int(6 * total), int(6 * total) + 1)
+    one = {k: math.exp(-k * k / (2 * total**2)) for k in range(-int(40 * total), int(40 * total) + 1)}
+    whole = math.fsum(one.values())
+    off = max(abs(math.log(law[k] * whole / one[k])) for k in reach)
+    assert off <= _apart(deviation, shares) + 1e-12
+    if shares == 2:
+        assert off > 0.49 * _apart(deviation, shares)
+
+
+def test_steps_of_chances_that_are_known_within_a_factor() -> None:
+    """However the chances lie within their limits, no step is larger than the one that is found."""
+    rng, law = np.random.default_rng(4), np.array([math.exp(-k * k / 18) for k in range(40)])
+    law /= law[0] + 2 * law[1:].sum()
+    found = _steepest(law, 0.02)
+    assert _steepest(law, 0.0) < found < 1.2 * _steepest(law, 0.0)
+    for _ in range(50):
+        other = law * np.exp(rng.choice([-0.01, 0.01], law.size))  # to add up to 1 takes another 0.01 at most
+        assert _steepest(other / (other[0] + 2 * other[1:].sum()), 0.0) <= found
+
+
+def test_as_wide_as_the_samplers() -> None:
+    assert 1 < skellam(SKELLAM[1]) * math.sqrt(SKELLAM[1]) < 1 + 2e-6
+    assert 1 < gaussians(NORMAL[1] / 10, 99.5) * NORMAL[1] < 1 + 2e-6
+
+
+def test_next_to_nothing_hides_nothing() -> None:
+    """A share of a share of noise: 1 / r is what it is worth, never more than it was with more of it, and then 0."""
+    found = [skellam(v) for v in (1e-1, 1e-3, 1e-6, 1e-12, 1e-13, 0.0)]
+    assert found == sorted(found)
+    assert found[-3] < found[-2] == found[-1] == math.inf
+    law = poissons(1e-3)
+    assert found[1] == pytest.approx(-2 * float(ndtri(math.fsum(p for k, p in law.items() if k > 0))), rel=2e-6)
+    assert gaussians(0.01, 1) == gaussians(0.0, 5) == gaussians(0.3, 5) == math.inf
+    assert 1 < gaussians(0.3, 1) < math.inf
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("noise", "l2"), [(0.7, 3.0), (1.54, 91.0), (20.0, 400.0), (1.225, 2.0)])
+def test_what_integer_noise_counts_as(kind: Kind, noise: float, l2: float) -> None:
+    """A little less than its own deviation, and a little more of it makes up for that."""
+    for floor in (1, 2.5):
+        found = worth(kind, noise, l2, floor)
+        assert 0.9 * noise < found < noise * math.sqrt(math.ceil(floor) / floor)
+        needed = matching(kind, noise, l2, floor)
+        assert noise <= worth(kind, needed, l2, floor) < 1.01 * max(noise, found)
+    if kind == "skellam":
+        assert worth(kind, noise, l2, 1) == worth(kind, noise, l2, 80)
+    assert worth(kind, 0.0, l2, 5) == 0
+
+
+@pytest.mark.parametrize("variance", [-1.0, math.nan, 1e9])
 def test_noise_that_no_table_covers(variance: float) -> None:
-    with pytest.raises(Mistake, match="change the grid"):
+    with pytest.raises(Mistake, match=r"must be from 0 to .*: take a coarser grid"):
         skellam(variance)
+    with pytest.raises(Mistake, match=r"must be from 0 to .*: take a coarser grid"):
+        gaussians(variance, 3)
 
 
-def test_shares_that_are_none() -> None:
-    with pytest.raises(Mistake, match="shares=0"):
-        gaussians(2.0, 0)
+@pytest.mark.parametrize("shares", [0, -1, math.nan, math.inf])
+def test_shares_that_are_none(shares: float) -> None:
+    with pytest.raises(Mistake, match=f"shares={shares:g} must be positive"):
+        gaussians(2.0, shares)

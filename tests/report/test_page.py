@@ -115,6 +115,14 @@ def test_a_run_without_evaluated_rounds(make, line):
     assert len(reader.named("svg")) == 2
 
 
+def test_phases_of_a_secure_sum(make, line, secure):
+    text = read(make("secure", rows=[line(1), line(2), secure])).text()
+    assert "Phase What travels Up, mean Up, largest Down, mean Down, largest" in text
+    assert "advertise fresh public keys 1.45 2.90 0.0 0.0" in text
+    assert "sealed for each 80.3 160.7 130.8 261.7 mask" in text
+    assert "Secure sum" not in read(make()).text()
+
+
 def test_aborted_rounds_are_told(make, line):
     rows = [line(1), line(2, aborted=True, cohort=0), line(3, aborted=True, cohort=0)]
     assert "2 rounds aborted: nothing of them was released" in read(make(rows=rows)).text()

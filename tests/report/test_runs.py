@@ -83,6 +83,20 @@ def test_kilobytes_are_thousands_and_add_payload_and_protocol(line):
     assert runs.kilobytes(row, "up", "protocol", "max") == 0.4
 
 
+def test_phases_are_in_thousands_and_none_where_there_are_none(make, line, secure):
+    assert runs.phases(line(1)) == {}
+    found = runs.phases(runs.read(make(rows=[line(1), secure])).last)
+    assert list(found) == ["advertise", "share", "mask"]
+    assert found["mask"] == {"up": {"mean": 12.5555, "max": 25.111}, "down": {"mean": 83.33, "max": 166.66}}
+
+
+@pytest.mark.parametrize("bad", [["mask"], {"mask": {"up": {"mean": 1.0, "max": 2}}}, {"mask": 3}])
+def test_damaged_phases_are_refused(make, line, secure, bad):
+    secure["bytes"]["phases"] = bad
+    with pytest.raises(Mistake, match=r"line 2 of .*rounds\.jsonl"):
+        runs.read(make(rows=[line(1), secure]))
+
+
 def test_no_guarantee_is_none_never_a_number(line):
     row = line(1, private=False)
     assert [runs.epsilon(row, view) for view in runs.VIEWS] == [None, None, None]

@@ -27,6 +27,13 @@ def test_summary_states_accuracy_bytes_and_epsilon(make, line):
     assert "epsilon, server 2.67 delta 1e-5; median client 0; knows who took part and sees the sum" in text
 
 
+def test_summary_tells_the_phases_of_a_secure_sum(make, secure):
+    text = words(shown(table.summary(runs.read(make("secure", rows=[secure]))), 160))
+    assert "kB, sum: share 211.2 mean; up 80.3 (at most 160.7), down 130.8 (at most 261.7)" in text
+    assert "kB, sum: mask 95.9 mean; up 12.6 (at most 25.1), down 83.3 (at most 166.7)" in text
+    assert "secure sum" not in shown(table.summary(runs.read(make())))
+
+
 def test_summary_without_guarantee(make):
     text = words(shown(table.summary(runs.read(make(private=False)))))
     for view in runs.VIEWS:

@@ -181,7 +181,7 @@ CHANGES = {
     "run": lambda t: {"run": "other"},
     "round": lambda t: {"round": 2},
     "threshold": lambda t: {"threshold": 5},
-    "shares": lambda t: {"shares": 4},
+    "shares": lambda t: {"shares": 5},
     "bits": lambda t: {"bits": 13},
     "size": lambda t: {"size": 21},
 }
@@ -191,8 +191,8 @@ CHANGES = {
 def test_one_bit_of_the_terms(what: str) -> None:
     """A client with other terms is refused by the server, and by each client that it is shown to."""
     people = identities(6)
-    agreed = terms(people)
-    other = terms(people, **CHANGES[what](agreed))
+    agreed = terms(people, shares=4)
+    other = terms(people, **({"shares": 4} | CHANGES[what](agreed)))
     assert other.digest != agreed.digest
     odd, server = Client(people[7], other), Server(agreed)
     said = odd.advertise()
@@ -209,8 +209,9 @@ def test_one_bit_of_the_terms(what: str) -> None:
 def test_other_terms_make_other_masks() -> None:
     """Even past all signatures, the masks of a pair with different terms do not cancel: the sum is destroyed."""
     people = identities(6)
-    agreed = terms(people)
-    digests = {terms(people, **change(agreed)).digest for change in CHANGES.values()} | {agreed.digest}
+    agreed = terms(people, shares=4)
+    others = [terms(people, **({"shares": 4} | change(agreed))) for change in CHANGES.values()]
+    digests = {one.digest for one in (agreed, *others)}
     assert len(digests) == len(CHANGES) + 1
     shared = agree(private(bytes([1]) * 32), public(private(bytes([2]) * 32)))
     assert len({pair_key(shared, digest, 0, 1) for digest in digests}) == len(digests)

@@ -85,7 +85,7 @@ def test_degree_of_small_and_large_cohorts() -> None:
     assert k / 2 < shares < 0.9 * k
     assert degree(1000, 0.05, 0.05)[0] < k < degree(1000, 0.2, 0.05)[0]
     assert degree(1000, 0.1, 0.01)[0] < k < degree(1000, 0.1, 0.1)[0]
-    assert degree(1000, 0.1, 0.05, failure=2.0**-80)[0] > k
+    assert degree(1000, 0.1, 0.05, failure=2.0**-40)[0] < k
     assert degree(10_000, 0.1, 0.05)[0] < 2 * k
 
 

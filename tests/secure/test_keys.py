@@ -40,6 +40,13 @@ def test_no_key_is_that_of_another_purpose() -> None:
     assert len(set(found)) == len(found)
 
 
+def test_a_key_has_one_spelling() -> None:
+    one, key = private(bytes([3]) * 32), public(private(bytes([4]) * 32))
+    assert agree(one, key) == agree(private(bytes([4]) * 32), public(one))
+    with pytest.raises(Mistake, match="highest bit"):
+        agree(one, key[:31] + bytes([key[31] | 0x80]))
+
+
 def test_a_box_opens_for_its_receiver_under_its_terms() -> None:
     secret = bytes([9]) * 32
     box = seal(secret, DIGEST, 1, 2, b"shares")

@@ -26,6 +26,7 @@ PEOPLE = identities(6)
         ({"shares": 2}, "shares=2 must be at least 2 and more than half of degree=5"),
         ({"degree": 2, "shares": 1}, "shares=1 must be at least 2"),
         ({"shares": 6}, "shares=6 must be"),
+        ({"threshold": 5}, "shares=3 must be at least 4, one less than the threshold"),
         ({"cohort": ((1, b"k"),) * 6}, "cohort must have a number from 0 on and a public key of 32 bytes"),
     ],
 )

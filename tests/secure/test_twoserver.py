@@ -87,3 +87,25 @@ def test_refused() -> None:
         server.add(pack_set(range(4), 4))
     with pytest.raises(Mistake, match="meant for others"):
         split(identities(1, "x")[7], agreed, numbers(agreed)[7])
+
+
+def test_numbers_that_the_other_server_has() -> None:
+    """Named before or after they came, they are in the sum at once; and who was named stays in it."""
+    people = identities(4)
+    agreed = terms(people)
+    values = numbers(agreed)
+    here, there = HalfServer(agreed, Half.NUMBERS), HalfServer(agreed, Half.SEEDS)
+    for name, identity in people.items():
+        if name == 7:
+            here.meet(name)
+        halves = split(identity, agreed, values[name])
+        assert there.take(name, halves[Half.SEEDS])
+        assert here.take(name, halves[Half.NUMBERS])
+        if name == 10:
+            here.meet(name)
+        assert not here.take(name, halves[Half.NUMBERS])
+    with pytest.raises(Mistake, match="lacks a client that it had"):
+        here.add(pack_set([1, 2, 3], 4))
+    seats = {Half.NUMBERS: here.add(pack_set([0, 1, 2], 4)), Half.SEEDS: there.add(pack_set([0, 1, 2], 4))}
+    assert np.array_equal(join(agreed, seats), plain(agreed, values, tuple(people)[:3]))
+    assert here.present() == pack_set(range(4), 4)

@@ -1,27 +1,29 @@
-"""Shares of whole noise: their deviation, their sum modulo 2^b, and how many bits it needs."""
+"""Shares of whole noise: their deviation, their sum modulo 2^b, and what they are worth."""
 
 import math
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
+from hush import grids
 from hush.aggregators import Sum
 from hush.catalogue import ENTRIES
 from hush.errors import Mistake
+from hush.knobs import Knobs
 from hush.packing import Integers
+from hush.privacy import lattice
 from hush.rng import SecretSeed
-from hush.spec import Context, Plan, Spec, Total, Uploads
-from hush.stages import Clip, Noise
-from hush.stages.integer import IntegerNoise, bits_for
-from hush.stages.quantise import Quantise
+from hush.sampling import Fixed, Poisson
+from hush.spec import Asked, Context, Plan, Spec, Total, Uploads
+from hush.stages import Clip, IntegerNoise, Noise, Quantise, centred
+from hush.task import Task
 
 SECRET = SecretSeed.simulated(9)
 KINDS = ["skellam", "gaussian"]
-WHOLE = Spec(3, l2=20.0, form=Integers(8))
+WHOLE = Spec(3, l2=20.0, form=Integers(16))
 
 
 def context(members: list[int], floor: float, spec: Spec = WHOLE, round: int = 1) -> Context:
@@ -36,18 +38,18 @@ def zeros(count: int, size: int) -> torch.Tensor:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("floor", [0.7, 2.8, 16.0])
 def test_share(kind, floor: float) -> None:
-    """sigma L / sqrt(floor), each client's own, added to what is there."""
-    stage = IntegerNoise(3.0, 16, kind)
+    """sigma L / sqrt(floor), each client's own, added to what is there; of less than one client it is the whole."""
+    stage, share = IntegerNoise(3.0, kind), 60 / math.sqrt(max(1.0, floor))
     drawn = (stage.encode(zeros(2, 400_000) + 7, context([5, 8], floor)) - 7).double()
-    assert drawn.std(dim=1).tolist() == pytest.approx([60 / math.sqrt(floor)] * 2, rel=0.01)
+    assert drawn.std(dim=1).tolist() == pytest.approx([share] * 2, rel=0.01)
     assert abs(float(torch.corrcoef(drawn)[0, 1])) < 0.01
-    assert stage.share(WHOLE, context([], floor).plan) == pytest.approx(60 / math.sqrt(floor))
+    assert stage.share(WHOLE, context([], floor).plan) == pytest.approx(share)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_named_by_round_and_client(kind) -> None:
     def drawn(members: list[int], round: int = 1) -> torch.Tensor:
-        return IntegerNoise(1.0, 16, kind).encode(zeros(len(members), 50), context(members, 4.0, round=round))
+        return IntegerNoise(1.0, kind).encode(zeros(len(members), 50), context(members, 4.0, round=round))
 
     noise = SECRET.add_skellam if kind == "skellam" else SECRET.add_discrete_normals
     assert torch.equal(drawn([5]), noise(zeros(1, 50), 100.0 if kind == "skellam" else 10.0, [5], "noise", 1))
@@ -57,8 +59,10 @@ def test_named_by_round_and_client(kind) -> None:
 
 
 def test_spec() -> None:
-    found = IntegerNoise(1.5, 12).spec(WHOLE)
-    assert found == replace(WHOLE, noise=1.5, form=Integers(12))
+    """Bits are those in front of it: noise has no modulus of its own."""
+    for bits in (2, 12, 32):
+        before = replace(WHOLE, form=Integers(bits))
+        assert IntegerNoise(1.5).spec(before) == replace(before, noise=1.5)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -66,61 +70,49 @@ def test_spec() -> None:
 def test_the_sum_modulo_2_to_the_b(kind, bits: int) -> None:
     """Whatever is lost on the way is a multiple of 2^b: uploads as they are sent, or as masks leave them."""
     x = torch.arange(-3000, 3000, dtype=torch.int32).reshape(6, 1000) * 700_000
-    wide = [IntegerNoise(2.0, 32, kind).encode(x.clone(), context(list(range(6)), 4.0)).long(), x.long()]
-    true = (wide[0] - wide[1] + 2**31) % 2**32 - 2**31 + wide[1]  # x and noise, unreduced
-    stage = IntegerNoise(2.0, bits, kind)
-    sent = stage.encode(x.clone(), context(list(range(6)), 4.0))
+    stage, members = IntegerNoise(2.0, kind), list(range(6))
+    wide = stage.encode(x.clone(), context(members, 4.0, replace(WHOLE, form=Integers(32)))).long()
+    true = (wide - x + 2**31) % 2**32 - 2**31 + x  # x and noise, unreduced
+    form = Integers(bits)
+    sent = stage.encode(x.clone(), context(members, 4.0, replace(WHOLE, form=form)))
     assert sent.dtype == torch.int32
     assert bool(((true - sent) % 2**bits == 0).all())
     assert -(2 ** (bits - 1)) <= int(sent.min()) <= int(sent.max()) < 2 ** (bits - 1)
-    form = Integers(bits)
     again = torch.stack([form.unpack(form.pack(row), 1000) for row in sent])
-    total = Sum().combine([Uploads(again, torch.ones(6))], 1000)
-    found = stage.decode(total, context([], 4.0)).body
-    assert found.dtype == torch.float64
+    total = Sum().combine([Uploads(again, torch.ones(6))], Asked(1000, form))
+    found = centred(total.body, bits)
     expected = (true.sum(0) + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1)
     assert torch.equal(found, expected.double())
-    positive = replace(total, body=(sent.long() % 2**bits).sum(0) % 2**bits)  # from 0 on, as a secure sum may give it
-    assert torch.equal(stage.decode(positive, context([], 4.0)).body, expected.double())
-
-
-@given(st.integers(2, 32), st.lists(st.integers(-(2**31), 2**31 - 1), min_size=1, max_size=9))
-def test_any_sum_is_centred(bits: int, numbers: list[int]) -> None:
-    body = torch.tensor([float(sum(numbers)), float(-sum(numbers))], dtype=torch.float64)
-    found = IntegerNoise(1.0, bits).decode(Total(body, len(numbers), 1.0), context([], 4.0)).body.tolist()
-    half = 2 ** (bits - 1)
-    assert found == [(sign * sum(numbers) + half) % 2**bits - half for sign in (1, -1)]
-    assert body.tolist() == [sum(numbers), -sum(numbers)]
+    assert torch.equal(stage.decode(replace(total, body=found), context([], 4.0)).body, found)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_from_updates_to_their_sum(kind) -> None:
     """Clip, round, noise, modulus of 16 clients, with bits by the rule: the sum of the updates, and noise as sized."""
-    size, clients, floor, sigma, grid = 20_000, 16, 12.8, 1.5, 0.02
-    stages = [Clip(1.0), Quantise(grid)]
+    size, clients, floor, sigma = 20_000, 16, 12.8, 1.5
+    steps, bits, _ = grids.settle(size, clients, floor, sigma, loss=0.5, kind=kind)
+    stages = [Clip(1.0), Quantise(steps, bits), IntegerNoise(sigma, kind)]
     specs = [Spec(size)]
     for stage in stages:
         specs.append(stage.spec(specs[-1]))
-    deviation = sigma * specs[-1].l2 / math.sqrt(floor)
-    stages.append(IntegerNoise(sigma, bits_for(clients, size, 1.0, grid, deviation), kind))
     x = torch.randn(clients, size, generator=torch.Generator().manual_seed(1)) * 0.005
-    members = list(range(clients))
-    uploads = x.clone()
-    for stage, spec in zip(stages, specs, strict=True):
+    members, uploads = list(range(clients)), x.clone()
+    for stage, spec in zip(stages, specs, strict=False):
         uploads = stage.encode(uploads, context(members, floor, spec))
-    total = Sum().combine([Uploads(uploads, torch.ones(clients))], size)
-    for stage, spec in zip(reversed(stages), reversed(specs), strict=True):
+    total = Sum().combine([Uploads(uploads, torch.ones(clients))], Asked(size))
+    total = replace(total, body=centred(total.body, bits))
+    for stage, spec in zip(reversed(stages), reversed(specs[:-1]), strict=True):
         total = stage.decode(total, context([], floor, spec))
-    error = total.body - x.double().sum(0)
-    expected = grid * math.sqrt(clients * deviation**2 + clients / 6)  # rounding has 1/6 of a step squared, on average
+    error, deviation = total.body - x.double().sum(0), sigma * specs[-1].l2 / math.sqrt(floor)
+    expected = math.sqrt(clients * deviation**2 + clients / 6) / steps  # rounding has 1/6 of a step squared, on average
     assert float(error.std()) == pytest.approx(expected, rel=0.025)
     assert abs(float(error.mean())) < 5 * expected / math.sqrt(size)
-    assert grid * deviation * math.sqrt(clients) >= sigma * 1.0  # never less than the plain noise
+    assert deviation * math.sqrt(floor) / steps >= sigma  # never less than the plain noise
 
 
 def test_shares_add_up_to_one_skellam_number() -> None:
     """20 shares of a 20th of the variance, and the server's whole noise: the same frequencies."""
-    stage = IntegerNoise(0.1, 16)  # a deviation of 2 in all
+    stage = IntegerNoise(0.1)  # a deviation of 2 in all
     shares = stage.encode(zeros(20, 200_000), context(list(range(20)), 20.0)).sum(0)
     whole = stage.decode(Total(torch.zeros(200_000), 0, 0.0), context([], 0.0)).body.int()
     counts = [np.bincount(np.clip(x.numpy() + 7, 0, 14), minlength=15) for x in (shares, whole)]
@@ -131,69 +123,84 @@ def test_shares_add_up_to_one_skellam_number() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_server_adds_noise_only_where_nobody_did(kind) -> None:
     body = torch.zeros(400_000, dtype=torch.float64)
-    stage, ctx = IntegerNoise(3.0, 12, kind), context([], 0.0)
+    stage, ctx = IntegerNoise(3.0, kind), context([], 0.0)
     assert torch.equal(stage.decode(Total(body, 1, 1.0), ctx).body, body)
     whole = stage.decode(Total(body, 0, 0.0), ctx).body
     assert float(whole.std()) == pytest.approx(60, rel=0.01)
     assert not body.any()
     assert not torch.equal(stage.decode(Total(body, 0, 0.0), context([], 0.0, round=2)).body, whole)
-    few = replace(stage, bits=5).decode(Total(body, 0, 0.0), ctx).body  # reduced as any other
-    assert torch.equal(few, (whole + 16) % 32 - 16)
+    few = stage.decode(Total(body, 0, 0.0), context([], 0.0, replace(WHOLE, form=Integers(5)))).body
+    assert torch.equal(few, (whole + 16) % 32 - 16)  # reduced as any other
 
 
-def test_discrete_normal_shares_that_are_too_small() -> None:
-    plan = context([], 400.0).plan
-    with pytest.raises(Mistake, match=r"400 shares has a deviation of 1 steps .* 1\.5 times finer, or kind=skellam"):
-        IntegerNoise(1.0, 12, "gaussian").share(WHOLE, plan)
-    with pytest.raises(Mistake, match=r"1\.5 times finer"):
-        IntegerNoise(1.0, 12, "gaussian").encode(zeros(1, 3), context([1], 400.0))
-    assert IntegerNoise(1.0, 12).share(WHOLE, plan) == 1.0
-    assert IntegerNoise(1.5, 12, "gaussian").share(WHOLE, plan) == 1.5
+@pytest.mark.parametrize("floor", [0.0, 0.7, 2.8, 16.0, 100.0])
+@pytest.mark.parametrize(("multiplier", "steps"), [(0.8, 30.0), (3.0, 20.0), (1.5, 400.0)])
+def test_what_it_is_worth(multiplier: float, steps: float, floor: float) -> None:
+    """As one Gaussian of the deviation 1/r against whoever sees the sum, of the share's 1/r against whoever sees one;
+    less than stated, by little, and never more."""
+    spec, plan = replace(WHOLE, l2=steps), context([], floor).plan
+    shares = max(1.0, floor)
+    skellam = IntegerNoise(multiplier).multipliers(spec, plan)
+    assert skellam.model == skellam.server == 1 / (lattice.skellam((multiplier * steps) ** 2) * steps)
+    assert skellam.upload == pytest.approx(1 / (lattice.skellam((multiplier * steps) ** 2 / shares) * steps))
+    gaussian = IntegerNoise(multiplier, "gaussian").multipliers(spec, plan)
+    share, count = multiplier * steps / math.sqrt(shares), max(1, math.ceil(floor))
+    assert gaussian.model == gaussian.server == pytest.approx(1 / (lattice.gaussians(share, count) * steps))
+    assert gaussian.upload == pytest.approx(1 / (lattice.gaussians(share, 1) * steps))
+    for found in (skellam, gaussian):
+        assert multiplier * 0.998 < found.model
+        assert 0.95 * multiplier / math.sqrt(shares) < found.upload < multiplier / math.sqrt(shares)
+    assert skellam.model < multiplier
+    more = math.sqrt(count / shares)  # whole clients: 3 where 2.8 are relied on
+    assert gaussian.model < multiplier * more
+    if floor >= 1:
+        assert max(skellam.upload, gaussian.upload) <= max(skellam.model, gaussian.model)
 
 
-@pytest.mark.parametrize("floor", [10.0, 100.0])
-@pytest.mark.parametrize("steps", [3.0, 91.34, 1000.0])
-def test_bits_are_the_fewest_that_hold_the_sum(floor: float, steps: float) -> None:
-    for deviation in (0.0, 1.5, 50.0):
-        bits = bits_for(floor, 8317, 0.61, 0.61 / steps, deviation)
-        room = 8 * math.sqrt(steps**2 * floor**2 / 8317 + (0.25 + deviation**2) * floor)
-        assert 2 ** (bits - 1) < room <= 2**bits
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("sampling", [Fixed(6, tolerance=0.2), Poisson(0.5)])
+def test_the_event_says_what_it_is_worth(kind, sampling, task: Task, knobs: Knobs) -> None:
+    base = ENTRIES["fl-std-dp"].scheme(replace(knobs, sampling=sampling))
+    noise = IntegerNoise(1.2, kind)
+    scheme = replace(base, stages=(Clip(0.45), Quantise(90.0, 12), noise))
+    scheme.check(task)
+    assert scheme.source is noise
+    plan = Plan(3, torch.zeros(910), None, 6.0, 4.8)
+    event = scheme.event(plan, task)
+    worth = noise.multipliers(scheme.specs(910)[2], plan)
+    assert event is not None
+    assert (event.round, event.noise, event.share, event.server) == (3, worth.model, worth.upload, None)
+    assert (event.sampling, event.rate) == (sampling.kind, 0.5)
+    assert 1.2 * 0.998 < event.noise < 1.2 * math.sqrt(5 / 4.8)
 
 
-@pytest.mark.parametrize(("steps", "bits"), [(91.34, 11), (182.67, 12), (371.58, 13)])
-def test_bits_of_the_first_paper(steps: float, bits: int) -> None:
-    """100 clients, 8,317 coordinates, sigma 1.54: 10.4, 11.4, 12.4 bits at 12.5, 3.4, 0.9 percent more noise."""
-    assert bits_for(100, 8317, 0.61, 0.61 / steps, 1.54 * steps / 10) == bits
-    assert bits_for(100, 8317, 0.61, 0.61 / steps, 1.54 * steps / 10, k=3) == bits
+def test_small_discrete_normal_shares_count_for_less() -> None:
+    """Far below 1.5 their sum is no longer near to normal: what is proven of it falls."""
+    plan, found = context([], 400.0).plan, []
+    for share in (2.0, 1.5, 1.0, 0.7, 0.5, 0.2):
+        stage = IntegerNoise(share, "gaussian")
+        assert stage.share(WHOLE, plan) == pytest.approx(share)
+        found.append(stage.multipliers(WHOLE, plan).model / share)
+    assert found[0] > found[1] > 0.999
+    assert all(a > b for a, b in pairwise(found[:-1]))
+    assert found[-1] < 0.1
 
 
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        (lambda: IntegerNoise(0.0, 12), "noise=0.0 must be positive"),
-        (lambda: IntegerNoise(math.nan, 12), "noise=nan must be positive"),
-        (lambda: IntegerNoise(1.0, 1), "bits=1 must be from 2 to 32"),
-        (lambda: IntegerNoise(1.0, 33), "bits=33 must be"),
-        (lambda: IntegerNoise(1.0, 12, "laplace"), "kind=laplace must be skellam or gaussian"),
-        (lambda: IntegerNoise(1.0, 12).spec(Spec(3, l2=1.0)), "needs whole numbers .* Quantise"),
-        (lambda: IntegerNoise(1.0, 12).spec(Spec(3, form=Integers(8))), "of bounded norm: put Clip"),
-        (lambda: IntegerNoise(1.0, 12).spec(Noise(1.0).spec(Spec(3, l2=1.0))), "after another noise"),
-        (lambda: IntegerNoise(1.0, 12).spec(IntegerNoise(1.0, 12).spec(WHOLE)), "after another noise"),
-        (lambda: IntegerNoise(1000.0, 12).spec(WHOLE), "more than 16384 steps: take a coarser grid"),
-        (lambda: IntegerNoise(1e4, 12, "gaussian").spec(WHOLE), "more than 131072 steps"),
-        (lambda: bits_for(0, 9, 1.0, 0.1, 1.0), "n=0 must be positive"),
-        (lambda: bits_for(9, 9, 1.0, math.inf, 1.0), "grid=inf must be positive and finite"),
-        (lambda: bits_for(9, 9, 1.0, 0.1, -1.0), "deviation=-1.0 must be zero or positive"),
-        (lambda: bits_for(1e6, 9, 1.0, 1e-6, 1.0), "needs 42 bits .* coarser"),
+        (lambda: IntegerNoise(0.0), "noise=0.0 must be positive"),
+        (lambda: IntegerNoise(math.nan), "noise=nan must be positive"),
+        (lambda: IntegerNoise(math.inf), "noise=inf must be positive"),
+        (lambda: IntegerNoise(1.0, "laplace"), "kind=laplace must be skellam or gaussian"),
+        (lambda: IntegerNoise(1.0).spec(Spec(3, l2=1.0)), "needs whole numbers .* Quantise"),
+        (lambda: IntegerNoise(1.0).spec(Spec(3, form=Integers(8))), "of bounded norm: put Clip"),
+        (lambda: IntegerNoise(1.0).spec(Noise(1.0).spec(Spec(3, l2=1.0))), "after another noise"),
+        (lambda: IntegerNoise(1.0).spec(IntegerNoise(1.0).spec(WHOLE)), "after another noise"),
+        (lambda: IntegerNoise(1000.0).spec(WHOLE), "more than 16384 steps: take a coarser grid"),
+        (lambda: IntegerNoise(1e4, "gaussian").spec(WHOLE), "more than 131072 steps"),
     ],
 )
 def test_mistakes(wrong, sentence: str) -> None:
     with pytest.raises(Mistake, match=sentence):
         wrong()
-
-
-def test_no_run_stands_on_it_yet(task, knobs) -> None:
-    """It does not say what it is worth, so a scheme with it is refused before any round."""
-    scheme = ENTRIES["fl-std-dp"].scheme(knobs)
-    with pytest.raises(Mistake, match="not what it is worth"):
-        replace(scheme, stages=(Clip(1.0), Quantise(0.01), IntegerNoise(1.0, 12))).check(task)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from hush.errors import Mistake
 
 Words = npt.NDArray[np.unsignedinteger]
+PIECE = 2**17  # numbers at a time, a multiple of eight
 
 
 def word(width: int) -> np.dtype[np.unsignedinteger]:
@@ -26,6 +27,12 @@ def pack(numbers: Words, width: int) -> bytes:
     """The lowest `width` bits of each number, of the type that word() names."""
     if width == 8 * numbers.dtype.itemsize:
         return numbers.tobytes()
+    # In pieces: a large array for each step costs more in fresh memory than in shifts.
+    pieces = (numbers[first : first + PIECE] for first in range(0, numbers.size, PIECE))
+    return b"".join(_pack(piece, width) for piece in pieces)
+
+
+def _pack(numbers: Words, width: int) -> bytes:
     eights = -(-numbers.size // 8)
     padded = np.zeros((eights, 8), numbers.dtype)
     padded.reshape(-1)[: numbers.size] = numbers

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hush.bits import PIECE, length, pack, unpack, word
 from hush.errors import Mistake
-from hush.secure.bits import length, pack, unpack, word
 
 
 @given(st.integers(2, 32).flatmap(lambda w: st.tuples(st.just(w), st.lists(st.integers(0, 2**w - 1), max_size=40))))
@@ -16,6 +16,17 @@ def test_against_one_long_number(case: tuple[int, list[int]]) -> None:
     whole = sum(value << width * i for i, value in enumerate(values))
     assert packed == whole.to_bytes(length(len(values), width), "little")
     assert unpack(packed, len(values), width).tolist() == values
+
+
+@pytest.mark.parametrize("width", [2, 8, 11, 23])
+@pytest.mark.parametrize("more", [-1, 0, 1, 13])
+def test_pieces_of_many_numbers_fit_together(width: int, more: int) -> None:
+    values = np.random.default_rng(1).integers(0, 2**width, PIECE + more).astype(word(width))
+    packed = pack(values, width)
+    assert len(packed) == length(values.size, width)
+    assert np.array_equal(unpack(packed, values.size, width), values)
+    bits = np.unpackbits(np.frombuffer(packed, np.uint8), bitorder="little")[: values.size * width]
+    assert np.array_equal(bits.reshape(-1, width) @ (1 << np.arange(width)), values)
 
 
 @pytest.mark.parametrize("width", [2, 7, 12, 17, 31])

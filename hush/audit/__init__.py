@@ -1,0 +1,6 @@
+"""Attacks on hush's own mechanisms, and what they prove of epsilon."""
+
+from hush.audit.bounds import Bound, lower_bound
+from hush.audit.mechanism import Audit, accounted, audit, scores
+
+__all__ = ["Audit", "Bound", "accounted", "audit", "lower_bound", "scores"]

@@ -1,0 +1,190 @@
+"""--secure as a person uses it: what it runs, what it leaves, what it refuses."""
+
+import json
+import sys
+import tomllib
+
+import pytest
+
+from hush.cli import _spelled, main
+from hush.config import Secure
+from hush.privacy import Ledger
+
+QUICK = ["--data", "digits", "--model", "linear", "--rounds", "2", "--clients", "40", "--cohort", "8"]
+QUICK += ["--sampling", "fixed"]
+
+
+@pytest.fixture
+def hush(monkeypatch, capsys, tmp_path):
+    """Calls the command line in an empty directory: (status, standard output, standard error)."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words):
+        monkeypatch.setattr(sys, "argv", ["hush", *map(str, words)])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        out = capsys.readouterr()
+        return stopped.value.code, out.out, out.err
+
+    return call
+
+
+@pytest.fixture
+def ran(hush, tmp_path):
+    """A run with --json: its last row, its configuration, its model's bytes."""
+
+    def call(out, *words):
+        status, said, err = hush("run", *words, "--out", out, "--json")
+        assert status == 0, err
+        folder = tmp_path / out
+        config = tomllib.loads((folder / "config.toml").read_text())
+        return json.loads(said), config, (folder / "model.safetensors").read_bytes()
+
+    return call
+
+
+def same(row):
+    return {key: value for key, value in row.items() if key not in ("seconds", "path")}
+
+
+NOISE = {"fl-sign-dp": ["--noise", "1", "--batch", "5"]}
+
+
+@pytest.mark.parametrize("scheme", ["fl-top-dp", "fl-sign-dp", "fl-cs-dp", "fl-std-dp"])
+def test_secure_full_on_digits(scheme, ran):
+    """The whole protocol, and the simulation of it: the same model, the same bytes, the same epsilon."""
+    words = [scheme, *QUICK, *NOISE.get(scheme, ["--noise", "1"])]
+    words += ["--ratio", "0.2"] if scheme in ("fl-top-dp", "fl-cs-dp") else []
+    words += ["--chunks", "10"] if scheme == "fl-cs-dp" else []
+    full, config, model = ran("full", *words, "--secure", "full")
+    row, other, simulated = ran("simulated", *words, "--secure")
+    assert model == simulated
+    assert same(full) == same(row)
+    assert set(full["bytes"]["phases"]) == {"advertise", "share", "mask", "consent", "unmask"}
+    assert isinstance(full["epsilon"]["model"], float)
+    assert (config["secure"]["mode"], other["secure"]["mode"]) == ("full", "simulated")
+    assert config["secure"]["servers"] == 1
+    assert ("bits" in config["scheme"]) == (scheme != "fl-sign-dp")
+
+
+TOP = ["fl-top-dp", *QUICK, "--ratio", "0.2", "--noise", "1"]
+
+
+def test_two_servers(ran):
+    """Far fewer bytes, and the same numbers: the same model."""
+    one, _, model = ran("one", *TOP, "--secure")
+    two, config, other = ran("two", *TOP, "--secure", "full", "--servers", "2")
+    assert model == other
+    assert config["secure"]["servers"] == 2
+    assert set(two["bytes"]["phases"]) == {"numbers", "seeds"}
+    assert two["bytes"]["up"]["payload"] == one["bytes"]["up"]["payload"]
+    assert two["bytes"]["up"]["protocol"]["mean"] < 0.4 * one["bytes"]["up"]["protocol"]["mean"]
+
+
+def test_secure_costs_no_privacy_and_few_bits(ran, tmp_path):
+    """By the ledger the noise is that of the plain run; a coordinate takes a few bits in place of 32."""
+    plain, _, _ = ran("plain", *TOP)
+    secure, config, _ = ran("secure", *TOP, "--secure")
+    for whom in ("model", "server"):
+        assert secure["epsilon"][whom] == pytest.approx(plain["epsilon"][whom], rel=2e-3)
+        assert secure["epsilon"][whom] <= plain["epsilon"][whom]
+    assert all(1 <= event.noise <= 1.002 for event in Ledger.load(tmp_path / "secure" / "privacy.json").events)
+    less = secure["bytes"]["up"]["payload"]["mean"] / plain["bytes"]["up"]["payload"]["mean"]
+    assert less == pytest.approx(config["scheme"]["bits"] / 32, rel=0.1)
+    assert config["secure"]["noise"] == "skellam"
+
+
+def test_a_budget_is_met(ran):
+    row, _, _ = ran("r", *TOP[:-2], "--epsilon", "3", "--delta", "1e-3", "--secure")
+    assert 2.9 < row["epsilon"]["model"] <= 3
+
+
+def test_bits_and_loss(ran):
+    _, twelve, _ = ran("twelve", *TOP, "--secure", "--bits", "12")
+    _, coarse, _ = ran("coarse", *TOP, "--secure", "--loss", "0.3")
+    assert twelve["scheme"]["bits"] == 12 > coarse["scheme"]["bits"]
+    assert "loss" not in coarse["secure"]  # which is told by the bits
+
+
+def test_the_configuration_runs_again_to_the_same_model(ran):
+    row, config, model = ran("one", *TOP, "--secure", "full", "--loss", "0.1", "--tolerance", "0.2")
+    again, other, repeated = ran("two", "one/config.toml")
+    assert (model, same(row), config) == (repeated, same(again), other)
+
+
+def test_resume_gives_the_same_model(ran, hush, tmp_path):
+    """Two rounds, and two more: the same as four at once."""
+    words = [*TOP, "--secure", "full", "--clip", "adaptive"]
+    words[words.index("--rounds") + 1] = "4"
+    whole, _, model = ran("whole", *words)
+    half = [*words]
+    half[half.index("--rounds") + 1] = "2"
+    ran("half", *half)
+    config = (tmp_path / "half" / "config.toml").read_text()
+    assert "rounds = 2" in config
+    (tmp_path / "half" / "config.toml").write_text(config.replace("rounds = 2", "rounds = 4"))
+    status, said, err = hush("run", "--resume", "--out", "half", "--json")
+    assert status == 0, err
+    assert same(json.loads(said)) == same(whole)
+    assert (tmp_path / "half" / "model.safetensors").read_bytes() == model
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("run x --secure", "run x --secure simulated"),
+        ("run x --secure full", "run x --secure full"),
+        ("run x --secure simulated --noise 1", "run x --secure simulated --noise 1"),
+        ("run x --secure --noise 1", "run x --secure simulated --noise 1"),
+        ("run --secure x", "run --secure simulated x"),
+        ("run x --secure=full --servers 2", "run x --secure=full --servers 2"),
+        ("run x --noise 1", "run x --noise 1"),
+    ],
+)
+def test_secure_may_stand_anywhere(words, found):
+    assert _spelled(words.split()) == found.split()
+
+
+def test_it_comes_before_the_scheme_as_well(ran):
+    _, config, _ = ran("r", "--secure", *TOP)
+    assert config["secure"]["mode"] == "simulated"
+
+
+def test_a_run_without_it_says_nothing_of_it(ran):
+    row, config, _ = ran("r", *TOP)
+    assert Secure(**config.get("secure", {})) == Secure()
+    assert "phases" not in row["bytes"]
+
+
+MISTAKES = {
+    "votes": (["two-bit", *QUICK, "--places", "4", "--secure"], "two-bit takes votes and not sums: leave secure out"),
+    "alone": (["standalone", "--data", "digits", "--secure"], "standalone sends nothing: leave secure out"),
+    "pooled": (["centralized", "--data", "digits", "--secure"], "centralized sends nothing: leave secure out"),
+    "servers": ([*TOP, "--servers", "2"], "belong to a secure sum: add --secure"),
+    "loss": ([*TOP, "--loss", "0.1"], "belong to a secure sum: add --secure"),
+    "both": ([*TOP, "--secure", "--loss", "0.1", "--bits", "12"], "loss and bits are both given: give one"),
+    "bits": ([*TOP, "--bits", "12"], "fl-top-dp has no bits to set: leave it out"),
+    "few": ([*TOP, "--secure", "--bits", "2"], "bits=2 are too few"),
+    "many": ([*TOP, "--secure", "--bits", "33"], "bits=33 must be from 2 to 32"),
+    "vote": ([*TOP, "--secure", "--select", "vote"], "select='vote' has no secure sum"),
+    "few on average": ([*TOP, "--secure", "--cohort", "2", "--sampling", "poisson"], "cohort=2"),
+    "cohort": ([*TOP, "--secure", "--cohort", "2"], "cohort=2"),
+    "tolerance": ([*TOP, "--secure", "--tolerance", "0.4"], "tolerance=0.4 is more than a third"),
+    "three": ([*TOP, "--secure", "--servers", "3"], "servers"),
+    "nothing": ([*TOP, "--secure", "--loss", "0"], "loss"),
+    "codes": (["fl-sign-dp", *QUICK, "--noise", "1", "--secure", "--bits", "9"], "bits=9 cannot be chosen"),
+    "no loss": (["fl-sign-dp", *QUICK, "--noise", "1", "--secure", "--loss", "0.1"], "loss"),
+    "no noise": (["fl-std", *QUICK, "--secure", "--loss", "0.1"], "loss"),
+    "mode": ([*TOP, "--secure=half"], "secure.mode"),
+}
+
+
+@pytest.mark.parametrize("case", MISTAKES)
+def test_a_mistake_is_one_sentence_and_status_2(case, hush, tmp_path):
+    words, part = MISTAKES[case]
+    status, out, err = hush("run", *words, "--out", "r")
+    assert (status, out) == (2, "")
+    assert part in err
+    assert err.startswith("hush: ")
+    assert err.count("\n") == 1
+    assert not (tmp_path / "r").exists()
