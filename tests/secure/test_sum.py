@@ -14,16 +14,19 @@ from secure.cohorts import identities, numbers, plain, terms
 PEOPLE = identities(9)
 
 
-@pytest.mark.parametrize("gone", [0, 33])
-def test_hundred_clients(gone: int) -> None:
-    """Nobody lost, and a third, spread over all phases."""
+@pytest.mark.parametrize("when", ["never", "anywhere", *(phase.word for phase in PHASES)])
+def test_hundred_clients(when: str) -> None:
+    """Nobody lost; any third lost, all before one phase or each before a phase of its own."""
     people = identities(100)
     cohort = tuple((name, identity.public) for name, identity in people.items())
     agreed = Terms.choose("trial", 1, cohort, 12, 8316, binding(b"plan"), dropout=1 / 3, corrupt=0.1)
     values = numbers(agreed)
-    when = {name: PHASES[i % len(PHASES)].word for i, name in enumerate(list(people)[:gone])}
-    outcome = run(agreed, people, values, lambda phase, name: when.get(name) == phase)
-    assert outcome.survivors == tuple(name for name in people if when.get(name) not in ("advertise", "share", "mask"))
+    draw = np.random.default_rng(len(when))
+    gone = [] if when == "never" else draw.choice(list(people), 33, replace=False).tolist()
+    words = draw.choice([phase.word for phase in PHASES], 33) if when == "anywhere" else [when] * len(gone)
+    lost = dict(zip(gone, words, strict=True))
+    outcome = run(agreed, people, values, lambda phase, name: lost.get(name) == phase)
+    assert outcome.survivors == tuple(name for name in people if lost.get(name) not in ("advertise", "share", "mask"))
     assert outcome.refused == ()
     assert np.array_equal(outcome.residues, plain(agreed, values, outcome.survivors))
 
