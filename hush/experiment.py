@@ -269,6 +269,11 @@ def _noise(config: Config, entry: Entry, knobs: Knobs, task: Task) -> float | No
         )
     releases = config.run.rounds + (scheme.select == "vote")
     rate, slack = sampling.rate(population), entry.scheme(replace(knobs, noise=1.0)).slack(population)
+    if sampling.slack(population) * releases >= scheme.delta and config.secure.mode is not None:
+        raise Mistake(
+            f"a secure sum aborts below {sampling.floor} clients, and everybody sees it: in {releases} rounds that"
+            " costs more than delta; take a larger cohort, or fixed sampling"
+        )
     if sampling.slack(population) * releases >= scheme.delta:
         raise Mistake(
             f"floor={sampling.floor} is too near the cohort: visible aborts alone cost more than delta; lower it"

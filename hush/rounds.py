@@ -207,7 +207,8 @@ class _Loop:
         spec = scheme.specs(width, state.clip)[-1]
         floor = round((1 - scheme.tolerance) * len(cohort), 9)  # 0.3 of 10 is 3, not a hair more
         seats = self.seed.generator("seats", number).permutation(len(cohort)) if scheme.seated else None
-        plan = Plan(number, state.weights, state.live, sampling.cohort(population), floor, spec.clip, seats)
+        spare = scheme.tolerance if scheme.tolerance < 1 else 0.0
+        plan = Plan(number, state.weights, state.live, sampling.cohort(population), floor, spec.clip, seats, spare)
         event = scheme.event(plan, self.task, label)
         if event is not None:
             # On disk before anything leaves a client; an aborted round stays charged.

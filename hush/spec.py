@@ -42,7 +42,8 @@ class Plan:
     `cohort` is the number of clients that the mean divides by (the expected number under Poisson
     sampling). `floor` is the fewest clients that the noise relies on: each share is sized for it, and
     with fewer survivors the round is aborted. `seats` are the places in the cohort of the clients that the plan
-    goes to, in a public random order, where the scheme asks for them.
+    goes to, in a public random order, where the scheme asks for them. `spare` is the part of a cohort that the floor
+    leaves out: what noise in shares is sized for beyond its multiplier where nobody drops out.
     """
 
     round: int
@@ -52,6 +53,7 @@ class Plan:
     floor: float
     clip: float | None = None
     seats: Members | None = None
+    spare: float = 0.0
 
     def to(self, places: slice | list[int]) -> "Plan":
         """The plan as it goes to some of the cohort."""

@@ -18,10 +18,12 @@ def facts(experiment: Experiment, state: State, ledger: Ledger) -> Facts:
     delta, level = wanted.scheme.delta or DELTA, experiment.scheme.level or "client"
     source, claim = experiment.scheme.source, _claim(experiment)
     published = entry(wanted.scheme.name).paper != "hush"
-    enough = (
+    enough: tuple[str, ...] = (
         "model, server: a round goes through only with the clients that its noise shares were sized for"
         f" (tolerated loss {experiment.scheme.tolerance:.0%}); the summed noise never falls below its multiplier",
     )
+    if experiment.scheme.tolerance:
+        enough += ("model: how many of a cohort drop out is public, or does not depend on any one client",)
     return Facts(
         scheme=wanted.scheme.name,
         private=experiment.scheme.private,

@@ -15,9 +15,9 @@ from hush.packing import Codes, Form, Integers
 from hush.rng import SecretSeed
 from hush.secure import Identity, Terms, binding, tally
 from hush.secure.driver import Round
-from hush.secure.masks import centred
 from hush.secure.twoserver import Halves
 from hush.spec import Asked, Members, Total, Uploads
+from hush.stages import centred
 
 LEAST = 3  # clients of a secure sum: of two, each would know the other's numbers from the sum
 LOST = 1 / 3  # of a cohort at most: two sets of survivors must not both be large enough to be opened
@@ -103,7 +103,7 @@ class SecureSum:
             outcome = protocol.finish()
         finally:
             self._note(asked, terms, protocol.tally)
-        body = torch.from_numpy(centred(outcome.residues, terms.bits).astype(np.float64))
+        body = centred(torch.from_numpy(outcome.residues.astype(np.int64)), terms.bits)
         weight = math.fsum(sizes[client] for client in outcome.survivors)
         return Total(body, len(outcome.survivors), weight, refused=outcome.refused)
 
@@ -121,9 +121,7 @@ class SecureSum:
         why = terms.stuck(present, self.servers)
         if why is not None:
             raise Aborted(why)
-        spare = 64 - terms.bits
-        body = total.body.to(torch.int64).bitwise_left_shift_(spare).bitwise_right_shift_(spare)
-        return replace(total, body=body.double())
+        return replace(total, body=centred(total.body, terms.bits))
 
     def _note(self, asked: Asked, terms: Terms, bytes: tally.Tally) -> None:
         asked.note(asked.cohort, bytes, bits.length(terms.size, terms.bits))

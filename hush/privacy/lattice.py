@@ -42,6 +42,7 @@ Floats = npt.NDArray[np.float64]
 
 LEAST = 1e-290
 TINY = 1e-12  # variance of noise that is next to nothing: taken as none at all
+DIGITS = 1e-6  # of a discrete Gaussian's worth, rounded down
 MARGIN = 1 + 1e-6  # more than rounding takes off
 
 
@@ -81,7 +82,10 @@ def worth(kind: Kind, noise: float, l2: float, floor: float) -> float:
     """
     if kind == "skellam":
         return 1 / (skellam((noise * l2) ** 2) * l2)
-    return 1 / (gaussians(noise * l2 / math.sqrt(floor), floor) * l2)
+    # Whole shares have a little more noise than a floor of 2.5 asks for. It does not count, so that what a round is
+    # worth does not tell its cohort; nor do the last digits, which tell how many shares there are.
+    least = max(gaussians(noise * l2 / math.sqrt(count), floor) for count in (floor, math.ceil(floor)))
+    return math.floor(1 / (least * l2) / DIGITS) * DIGITS
 
 
 def matching(kind: Kind, noise: float, l2: float, floor: float) -> float:

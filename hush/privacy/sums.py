@@ -70,7 +70,8 @@ def protocol(found: Mapping[str, Any]) -> str:
     """How uploads were added, as a sentence."""
     servers = "one server" if found["servers"] == 1 else "two servers"
     run = "the whole protocol was run" if found["protocol"] == "full" else "simulated: added without masks"
-    return f"{servers}, {run}; made for up to {found['corrupt']:.0%} of a cohort in league with the server"
+    league = f"up to {found['corrupt']:.0%} of a cohort, rounded up, in league with the server"
+    return f"{servers}, {run}; made for {league}"
 
 
 def standing(secure: Secure | None, servers: int) -> list[str]:

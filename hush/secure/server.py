@@ -26,6 +26,7 @@ from hush.secure.messages import (
 from hush.secure.tally import GRAPH, Tally
 from hush.secure.terms import MASKED, Terms
 
+SENTENCES = 10_000  # on refused messages that are kept
 _ANY = private(bytes([1]) * 32)  # whose exchange with a point of low order fails as any other's
 
 
@@ -70,7 +71,8 @@ class Server:
             body, signature = open_at_server(self.terms, self.phase, seat, self._asked[seat], data)
             self._check(seat, body)
         except Mistake as why:
-            self.refused.append(f"client {client} refused: {why}")
+            if len(self.refused) < SENTENCES:  # a client may send rubbish for ever
+                self.refused.append(f"client {client} refused: {why}")
             return False
         self._got[seat] = (b"" if self.phase is Phase.MASK else body, signature)
         return True

@@ -22,6 +22,7 @@ from hush.secure import masks
 from hush.secure.driver import Lost, Outcome, nobody
 from hush.secure.keys import Draw, Identity, self_key
 from hush.secure.messages import SEED, Phase, from_client, open_at_server, pack_set, unpack_set
+from hush.secure.server import SENTENCES
 from hush.secure.tally import HALVES, Tally
 from hush.secure.terms import BOTH, Terms
 
@@ -74,7 +75,8 @@ class HalfServer:
             elif len(body) != SEED:
                 raise Mistake(f"its half has {len(body)} bytes and must have {SEED}")
         except Mistake as why:
-            self.refused.append(f"client {client} refused: {why}")
+            if len(self.refused) < SENTENCES:  # a client may send rubbish for ever
+                self.refused.append(f"client {client} refused: {why}")
             return False
         if self.half is Half.NUMBERS and seat in self._met:
             self._sum += words

@@ -29,7 +29,7 @@ class IntegerNoise:
 
     Guarantee: the summed noise of at least `floor` clients has a deviation of at least sigma L, however many drop out
     above it. It hides what Gaussian noise of the deviation 1/r hides (hush.privacy.lattice has the proof), so that it
-    counts as a multiplier of 1/(r L), a little less than sigma. Where nobody was drawn the server adds the whole noise.
+    counts as a multiplier of 1/(r L), a little less than sigma. An empty round has the server's noise.
     """
 
     multiplier: float
@@ -58,7 +58,7 @@ class IntegerNoise:
 
     def share(self, s: Spec, plan: Plan) -> float:
         """The deviation of one client's noise, in steps of the grid, behind this Spec."""
-        return self.multiplier * s.l2 / math.sqrt(max(1.0, plan.floor))
+        return self.multiplier * s.l2 / math.sqrt(plan.floor or 1.0)
 
     def encode(self, x: Tensor, ctx: Context) -> Tensor:
         """Each client's share, then the modulus, in place."""
@@ -71,13 +71,13 @@ class IntegerNoise:
         if total.count > 0:
             return total
         nothing = torch.zeros(1, total.body.numel(), dtype=torch.int32)
-        whole = self.multiplier * ctx.spec.l2
+        whole = self.multiplier * ctx.spec.l2 / math.sqrt(1 - ctx.plan.spare)  # as that of a whole cohort
         noise = self._add(nothing, whole, ctx, [0], "noise", ctx.plan.round, "server")[0]
         return replace(total, body=centred(total.body + noise, _bits(ctx.spec)))
 
     def multipliers(self, s: Spec, plan: Plan) -> Multipliers:
         """What Gaussian noise would be worth the same: of the sum for every reader, of an upload its share's."""
-        floor = max(1.0, plan.floor)
+        floor = plan.floor or 1.0
         whole = lattice.worth(self.kind, self.multiplier, s.l2, floor)
         return Multipliers(whole, whole, lattice.worth(self.kind, self.multiplier / math.sqrt(floor), s.l2, 1.0))
 

@@ -17,7 +17,7 @@ class Noise:
     Guarantee: the sum of the uploads of one round is a Gaussian mechanism of multiplier sigma for one
     client, as long as at least `floor` clients add their share. With Poisson sampling the shares are
     sized by the drawn cohort, so that the summed deviation does not tell its size; where nobody was
-    drawn the server adds the whole noise, so that an empty round looks like any other.
+    drawn the server adds the noise of a whole cohort, so that an empty round looks like any other.
     """
 
     multiplier: float
@@ -42,7 +42,7 @@ class Noise:
 
     def decode(self, total: Total, ctx: Context) -> Total:
         """Nothing to undo; an empty round gets its noise here."""
-        return total if total.count > 0 else _noised(total, ctx, self.multiplier)
+        return total if total.count > 0 else _noised(total, ctx, self.multiplier / math.sqrt(1 - ctx.plan.spare))
 
     def multipliers(self, s: Spec, plan: Plan) -> Multipliers:
         """The sum has it for every reader, an upload its share."""

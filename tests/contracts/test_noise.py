@@ -11,12 +11,13 @@ from torch import nn
 from contracts.parts import Still, Watch, run, wide
 from hush.catalogue import ENTRIES, Entry
 from hush.knobs import Knobs
+from hush.packing import Floats, Integers
 from hush.privacy.coins import spread
 from hush.privacy.ledger import Ledger
 from hush.rng import SecretSeed
 from hush.sampling import Fixed, Poisson
-from hush.spec import Plan, Total
-from hush.stages import AdaptiveClip, Clip, Coins, ServerNoise
+from hush.spec import Context, Plan, Spec, Total
+from hush.stages import AdaptiveClip, Clip, Coins, IntegerNoise, Noise, ServerNoise
 from hush.state import Books
 from hush.steps import Momentum
 from hush.task import Task
@@ -156,3 +157,19 @@ def test_no_two_draws_are_alike(private: Entry, task: Task, knobs: Knobs) -> Non
     assert torch.equal(rows(plan, 4), drawn[: len(drawn) // 3])
     likeness = torch.corrcoef(drawn) - torch.eye(len(drawn))
     assert likeness.abs().max() < 6 / math.sqrt(drawn.shape[1])
+
+
+@pytest.mark.parametrize("whole", [None, "skellam", "gaussian"])
+@pytest.mark.parametrize("tolerance", [0.0, 0.3])
+def test_no_cohort_tells_its_size_by_its_noise(whole: str | None, tolerance: float) -> None:
+    """0, 1, 2 and 10 clients, of whom none is lost: one deviation, with a tolerance a larger one."""
+    size, sigma, bound = 60_000, 1.0, 40.0
+    stage = Noise(sigma) if whole is None else IntegerNoise(sigma, whole)
+    spec = Spec(size, l2=bound, form=Floats() if whole is None else Integers(16))
+    for n in (0, 1, 2, 10):
+        plan = Plan(1, torch.zeros(1), None, 5.0, (1 - tolerance) * n, spare=tolerance)
+        ctx = Context(spec, plan, np.arange(n), torch.ones(n), SecretSeed.simulated(n))
+        rows = torch.zeros(n, size) if whole is None else torch.zeros(n, size, dtype=torch.int32)
+        total = stage.encode(rows, ctx).double().sum(0) if n else torch.zeros(size, dtype=torch.float64)
+        total = stage.decode(Total(total, n, float(n)), ctx).body
+        assert float(total.std()) == pytest.approx(sigma * bound / math.sqrt(1 - tolerance), rel=0.02), n

@@ -194,7 +194,7 @@ def test_whole_noise_and_a_secure_sum_are_described():
     }
     page = " ".join(render(found).split())
     for words in (
-        "Secure sum one server, simulated: added without masks; made for up to 10% of a cohort in league",
+        "Secure sum one server, simulated: added without masks; made for up to 10% of a cohort, rounded up, in league",
         "Whole noise Skellam, 1.54 times the bound; 8317 numbers of 12 bits on a grid of 267.868 steps to the bound,"
         " 272.3 after rounding, which adds 1.7% to the noise",
         "shares are sized for 80% of a cohort, and fewer abort the round",
