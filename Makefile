@@ -16,7 +16,9 @@ $(VENV)/installed: pyproject.toml constraints.txt
 
 demo: $(VENV)/installed
 	@$(BIN)/hush data fetch fashion-mnist
-	@$(BIN)/hush run experiments/demo.toml --out runs/demo --resume
+	@$(BIN)/hush run experiments/frontier/hush-secure.toml --out runs/demo/hush --resume
+	@$(BIN)/hush run experiments/demo.toml --out runs/demo/fl-top-dp --resume
+	@$(BIN)/hush compare runs/demo/hush runs/demo/fl-top-dp
 
 test: $(VENV)/installed
 	$(BIN)/pytest

@@ -9,13 +9,14 @@ from hush.metrics import evaluate
 from hush.privacy import Ledger
 from hush.rng import PublicSeed, SecretSeed
 from hush.rounds import Report, rounds
-from hush.sampling import Fixed, Poisson
+from hush.sampling import Fixed, Once, Poisson
 from hush.scheme import Scheme
 from hush.secured import secured
 from hush.stages import (
     AdaptiveClip,
     Clip,
     Coins,
+    CorrelatedNoise,
     FixedPoint,
     IntegerNoise,
     Noise,
@@ -44,6 +45,7 @@ __all__ = [
     "BitVote",
     "Clip",
     "Coins",
+    "CorrelatedNoise",
     "Dpsgd",
     "Engine",
     "Fixed",
@@ -55,6 +57,7 @@ __all__ = [
     "Mistake",
     "Momentum",
     "Noise",
+    "Once",
     "Only",
     "Poisson",
     "PublicSeed",

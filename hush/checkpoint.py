@@ -26,6 +26,8 @@ def save_state(path: Path, state: State, facts: Facts) -> None:
         tensors["live"] = state.live
     if state.drift is not None:
         tensors["drift"] = state.drift
+    if state.average is not None:
+        tensors["average"] = state.average
     tensors |= {f"memory {name}": torch.from_numpy(a) for name, a in state.memory.state().items()}
     tensors |= {f"joined {name}": torch.from_numpy(a) for name, a in state.participation.state().items()}
     phases = state.traffic.phases
@@ -53,7 +55,8 @@ def load_state(path: Path) -> tuple[State, Facts]:
     phases = {name: tensors[f"phase {name}"].numpy() for name in head.get("phases", ())}
     traffic = Traffic(counts.shape[1], counts, phases)
     books = Books(head["round"], traffic, Participation.of(joined), Memory.of(memory))
-    whole = State(head["round"], tensors["weights"], tensors.get("live"), head["clip"], books, tensors.get("drift"))
+    kept = (tensors.get(name) for name in ("drift", "average"))
+    whole = State(head["round"], tensors["weights"], tensors.get("live"), head["clip"], books, *kept)
     return whole, head["facts"]
 
 

@@ -77,6 +77,18 @@ def check(config: Config, entry: Entry) -> None:
         "select='vote' has no secure sum: take select='public', or leave secure out": (
             secure.mode is not None and scheme.select == "vote"
         ),
+        f"{entry.name} trains on features: leave model out": (
+            entry.featured and config.model.name not in (None, "head")
+        ),
+        f"{entry.name} has a bound of its own: give clip as a number, or 'adaptive'": (
+            entry.featured and scheme.clip in ("paper", "public")
+        ),
+        f"{entry.name} trains on the data itself: leave directions and order out": (
+            not entry.featured and (scheme.directions is not None or scheme.order is not None)
+        ),
+        "passes belongs to sampling once: add it": (
+            config.sampling.passes is not None and config.sampling.kind not in (None, "once")
+        ),
         f"{entry.name} draws nobody, each client trains in every round: leave cohort and sampling out": (
             usual.alone and (cohort not in (None, nodes) or config.sampling.kind not in (None, "fixed"))
         ),

@@ -58,6 +58,9 @@ class Scheme(_Table):
     chunks: Count | None = None
     momentum: Annotated[float, Field(ge=0, lt=1)] | None = None
     server_rate: Annotated[float, Field(gt=0, lt=1e30)] | None = None
+    average: Annotated[float, Field(gt=0, lt=1)] | None = None
+    directions: Annotated[int, Field(ge=1, le=600)] | None = None
+    order: Literal[1, 2] | None = None
 
 
 class Train(_Table):
@@ -76,8 +79,9 @@ class Train(_Table):
 class Sampling(_Table):
     """Who takes part in a round."""
 
-    kind: Literal["poisson", "fixed"] | None = None
+    kind: Literal["poisson", "fixed", "once"] | None = None
     cohort: Count | None = None
+    passes: Count | None = None
     floor: Annotated[int, Field(ge=0)] = 0
     tolerance: Annotated[float, Field(ge=0, lt=1)] | None = None
 

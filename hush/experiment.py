@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from hush import catalogue, models
 from hush.aggregators import SecureSum
@@ -17,12 +17,14 @@ from hush.coordinates import TopK
 from hush.data import DataSet, Samples, Split, load, partition, public_batch, samples
 from hush.data.sparse import Sparse
 from hush.errors import Mistake
+from hush.features import unit
+from hush.features.front import front
 from hush.knobs import Knobs
 from hush.losses import LOSSES, Weighted, balanced
 from hush.own import call, first_line, function
 from hush.privacy import noise_for
 from hush.rng import PublicSeed
-from hush.sampling import Fixed, Poisson, Sampling
+from hush.sampling import Fixed, Once, Poisson, Sampling
 from hush.scheme import Scheme
 from hush.secured import at_least, secured
 from hush.stages import AdaptiveClip, Clip, FixedPoint, IntegerNoise, Quantise
@@ -75,11 +77,16 @@ def build(config: Config) -> Experiment:
     """Load the data, make the model, resolve clip and noise. The result's config is runnable as it is."""
     entry = catalogue.entry(config.scheme.name)
     check(config, entry)  # before any data is loaded
+    if "rounds" not in config.run.model_fields_set:
+        usual = {"rounds": entry.usual.get("rounds", config.run.rounds)}
+        config = config.model_copy(update={"run": config.run.model_copy(update=usual)})
     seed = PublicSeed(config.run.seed)
     data = _data(config.data.name, config.run.seed)
     binary = data.classes == 2 and isinstance(data.train.inputs, Sparse)
     habit = HABITS.get(config.data.name, RECORDS if binary else Habit())
     knobs = _knobs(config, entry, habit)
+    if entry.featured:
+        data, habit = _featured(data, knobs), replace(habit, model="head")
     config, split = _split(config, data, habit, entry)
     sampling = _sampling(config, entry, len(split), habit)
     knobs, loss, notes = _balanced(config, entry, replace(knobs, sampling=sampling), data, habit)
@@ -113,6 +120,9 @@ def build(config: Config) -> Experiment:
             "delta": delta,
             **{key: getattr(knobs, key) if catalogue.has(scheme, key) else None for key in catalogue.OWN},
             **_bits(scheme),
+            "average": scheme.average or None,
+            "directions": knobs.directions if entry.featured else None,
+            "order": knobs.order if entry.featured else None,
         },
         "secure": _secure(scheme),
         "train": {
@@ -124,7 +134,11 @@ def build(config: Config) -> Experiment:
             "balance": loss.balance,
             "batches": knobs.batches if entry.level == "record" else None,
         },
-        "sampling": {"kind": sampling.kind, "cohort": round(sampling.cohort(len(split)))},
+        "sampling": {
+            "kind": sampling.kind,
+            "cohort": round(sampling.cohort(len(split))),
+            "passes": sampling.passes if isinstance(sampling, Once) else None,
+        },
         "run": {"engine": engine.kind},
     }
     tables = {table: getattr(config, table).model_copy(update=keys) for table, keys in settled.items()}
@@ -147,6 +161,11 @@ def _knobs(config: Config, entry: Entry, habit: Habit) -> Knobs:
         **{
             **usual,
             **{key: getattr(config.scheme, key) for key in catalogue.OWN if getattr(config.scheme, key) is not None},
+            **{
+                key: getattr(config.scheme, key)
+                for key in ("average", "directions", "order")
+                if getattr(config.scheme, key) is not None
+            },
             "seed": config.run.seed,
             "rate": train.rate or usual.get("rate", habit.rate),
             "batch": None if batch == "all" else batch,
@@ -200,7 +219,9 @@ def _balanced(
 def _sampling(config: Config, entry: Entry, population: int, habit: Habit) -> Sampling:
     wanted = config.sampling
     usual = entry.usual.get("sampling")
-    drawn = usual.size if isinstance(usual, Fixed) else habit.cohort
+    if (wanted.kind or getattr(usual, "kind", None)) == "once":
+        return _turns(config, population)
+    drawn = habit.cohort if usual is None else max(1, round(usual.cohort(population)))
     cohort = wanted.cohort or (population if entry.build is catalogue.standalone else min(drawn, population))
     if cohort > population:
         raise Mistake(f"cohort={cohort} is larger than the population of {population}: lower it")
@@ -210,6 +231,32 @@ def _sampling(config: Config, entry: Entry, population: int, habit: Habit) -> Sa
     if (wanted.kind or ("poisson" if entry.level == "client" else "fixed")) == "poisson":
         found = Poisson(cohort / population, wanted.floor, wanted.tolerance)
     return found if config.secure.mode is None else at_least(found)
+
+
+def _turns(config: Config, population: int) -> Sampling:
+    """Each client in its turn: as many cohorts as there are rounds in a pass."""
+    wanted, passes = config.sampling, config.sampling.passes or 1
+    if config.run.rounds % passes:
+        raise Mistake(f"rounds={config.run.rounds} are not {passes} equal passes: take a multiple")
+    found = Once(config.run.rounds // passes, passes, config.run.seed, wanted.floor, wanted.tolerance)
+    if wanted.cohort not in (None, round(found.cohort(population))):
+        raise Mistake(f"cohort={wanted.cohort} does not follow from the rounds of sampling once: leave it out")
+    return found if config.secure.mode is None else at_least(found)
+
+
+def _featured(data: DataSet, knobs: Knobs) -> DataSet:
+    """The same set with public features of its pictures, or rows of its numbers, in place of them."""
+    shape = tuple(data.train.inputs.shape[1:])
+    if isinstance(data.train.inputs, Sparse):
+        return data
+    pictures = len(shape) == 3
+    make = front((shape[0], shape[1], shape[2]), knobs.directions or 200, knobs.order).features if pictures else unit
+    known = {
+        name: replace(part, inputs=make(cast(Tensor, part.inputs)))
+        for name in ("train", "test", "public")
+        if (part := getattr(data, name)) is not None
+    }
+    return replace(data, **known)
 
 
 def _secured(config: Config, scheme: Scheme, task: Task) -> Scheme:
@@ -267,6 +314,8 @@ def _noise(config: Config, entry: Entry, knobs: Knobs, task: Task) -> float | No
             steps=trainer.steps,
             reach=trainer.reach,
         )
+    if isinstance(sampling, Once):
+        return noise_for(scheme.epsilon, scheme.delta, 1.0, sampling.passes, scheme.accountant)
     releases = config.run.rounds + (scheme.select == "vote")
     rate, slack = sampling.rate(population), entry.scheme(replace(knobs, noise=1.0)).slack(population)
     if sampling.slack(population) * releases >= scheme.delta and config.secure.mode is not None:
@@ -283,7 +332,8 @@ def _noise(config: Config, entry: Entry, knobs: Knobs, task: Task) -> float | No
             f"delta={scheme.delta:g} is less than the chance that a cohort outgrows its places in {releases} rounds"
             f" ({slack * releases:.1g}): take a larger delta, fewer rounds, or fixed sampling"
         )
-    return noise_for(scheme.epsilon, scheme.delta, rate, releases, scheme.accountant, sampling.kind, slack)
+    kind: Literal["poisson", "fixed"] = "fixed" if sampling.kind == "fixed" else "poisson"
+    return noise_for(scheme.epsilon, scheme.delta, rate, releases, scheme.accountant, kind, slack)
 
 
 def _clip(config: Config, entry: Entry, knobs: Knobs, task: Task, seed: PublicSeed) -> float | str:

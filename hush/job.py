@@ -186,7 +186,7 @@ def _execute(experiment: Experiment, path: Path) -> Iterator[Row]:
     if experiment.scheme.alone:
         return  # nobody's model is everybody's: each client has its own
     model = copy.deepcopy(task.model)
-    load(model, state.weights)
+    load(model, state.released)
     files.write(path / "model.safetensors", save({n: t.clone() for n, t in model.state_dict().items()}))
 
 

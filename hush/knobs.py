@@ -7,6 +7,7 @@ from hush.coordinates import Coordinates, TopK, Vote
 from hush.errors import Mistake
 from hush.sampling import Fixed, Sampling
 from hush.stages import AdaptiveClip, Clip
+from hush.steps import Average, Momentum, Recovery
 from hush.trainers import Balance, Dpsgd, Sgd
 
 
@@ -18,8 +19,10 @@ class Knobs:
     scheme has no default for its noise. `epochs` instead of `steps` is passes over the client's own rows; a
     `batch` of None is all of them. `gamma`: the step of schemes that send signs. `balance`, `share`: what a
     record-level trainer does about a rare class; `batches`: how it draws. `places`, `bound`, `follow`: two-bit's p
-    and m. `bits`: what a weight takes on the wire, where that can be chosen. `chunks`, `momentum`, `server_rate`,
-    `seed` (a public one): compressive sensing.
+    and m. `bits`: what a weight takes on the wire, where that can be chosen. `chunks`, `seed` (a public one):
+    compressive sensing. `momentum`, `server_rate`: the server's step, where it moves by the mean; without them it is
+    the mean itself. `average`: what the released model keeps of the one before. `directions`, `order`: the public
+    features of pictures that a house scheme trains on, see hush.features.
     """
 
     sampling: Sampling | None = None
@@ -41,8 +44,11 @@ class Knobs:
     follow: bool = False
     bits: int | None = None
     chunks: int = 200
-    momentum: float = 0.9
-    server_rate: float = 0.35
+    momentum: float | None = None
+    server_rate: float | None = None
+    average: float = 0.0
+    directions: int | None = None
+    order: int = 1
     seed: int = 0
 
     def sgd(self, free: bool = False) -> Sgd:
@@ -66,6 +72,14 @@ class Knobs:
             raise Mistake("records are clipped at a fixed bound: give clip as a number")
         bound = self.clip.bound
         return Dpsgd(self.rate, self.steps, self.batch, bound, noise, self.batches, self.balance, self.share)
+
+    def step(self, rate: float = 1.0, keep: float = 0.0, sense: Recovery | None = None) -> Momentum | Average:
+        """The server's step, with these where the user gives no other."""
+        rate = rate if self.server_rate is None else self.server_rate
+        keep = keep if self.momentum is None else self.momentum
+        if sense is None and self.server_rate is None and self.momentum is None and not keep:
+            return Average(rate)
+        return Momentum(rate, keep, sense)
 
     def cohorts(self) -> Sampling:
         """Who takes part in a round."""

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
+from hush import helmert
 from hush.errors import Mistake
 from hush.rng import PublicSeed
 from hush.weights import glorot
@@ -91,12 +92,20 @@ def linear(shape: torch.Size, classes: int) -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(shape.numel(), classes))
 
 
+def head(shape: torch.Size, classes: int) -> nn.Module:
+    """Softmax regression without a bias, of one row less than classes; see hush.helmert. Its weights begin at zero."""
+    if classes > 1:
+        return nn.Sequential(nn.Flatten(), *helmert.head(shape.numel(), classes))
+    return nn.Sequential(nn.Flatten(), nn.Linear(shape.numel(), 1, bias=False))
+
+
 MODELS: dict[str, Callable[[torch.Size, int], nn.Module]] = {
     "cnn": cnn,
     "cnn-small": cnn_small,
     "cnn-color": cnn_color,
     "mlp": mlp,
     "linear": linear,
+    "head": head,
 }
 SIDES = {"cnn": 4, "cnn-small": 4, "cnn-color": 8}  # the fewest pixels that are still one after the pooling
 
@@ -112,4 +121,11 @@ def build(name: str, shape: torch.Size, classes: int, seed: PublicSeed) -> nn.Mo
         )
     if name == "cnn-color" and shape[0] != 3:
         raise Mistake(f"model {name!r} needs pictures of 3 colours, not of {shape[0]} channels: use cnn-small")
-    return glorot(MODELS[name](shape, classes), seed)
+    found = MODELS[name](shape, classes)
+    if name != "head":
+        return glorot(found, seed)
+    with torch.no_grad():
+        for weight in found.parameters():
+            if weight.requires_grad:
+                weight.zero_()
+    return found

@@ -21,6 +21,7 @@ from hush.privacy.views import Spent
 from hush.rng import PublicSeed, SecretSeed
 from hush.scheme import Scheme
 from hush.spec import Members, Plan, Total
+from hush.stages import CorrelatedNoise
 from hush.state import State
 from hush.task import Task
 from hush.traffic import Bytes
@@ -59,9 +60,9 @@ class Report:
 
     @property
     def models(self) -> Iterator[Tensor]:
-        """The weights of this round: the shared ones, or each client's own where each is alone."""
+        """The weights that this round releases: the shared ones, or each client's own where each is alone."""
         if not self.alone:
-            yield self.state.weights
+            yield self.state.released
             return
         size = self.state.weights.numel()
         for client in range(self.task.clients):
@@ -73,7 +74,7 @@ class Report:
         if self.alone:
             raise Mistake("each client trains alone and has a model of its own: take the weights from report.models")
         model = copy.deepcopy(self.task.model)
-        flat.load(model, self.state.weights)
+        flat.load(model, self.state.released)
         return model
 
 
@@ -117,6 +118,11 @@ def rounds(
     if scheme.private and any(event.sampling != scheme.sampling.kind for event in events):
         raise Mistake(f"sampling={scheme.sampling.kind} is not that of the ledger's events: give a ledger of its own")
     replay = replay and secret.repeatable
+    if isinstance(scheme.source, CorrelatedNoise):
+        if not secret.repeatable:
+            raise Mistake("CorrelatedNoise draws earlier noise again: give a secret seed that repeats")
+        if not replay and len(events) > state.participation.charged:
+            raise Mistake("CorrelatedNoise hides no round that is released twice: give a new ledger, or replay=True")
     if not replay:
         state.participation.catch_up(events)
     # A ledger ahead of the state, after a kill, is told by the reports as its rounds are repeated.
@@ -180,7 +186,8 @@ class _Loop:
                 " good checkpoint stays: lower the training rate or check the model and the data for NaN"
             )
         clip = total.clip if total.clip is not None else state.clip
-        state = replace(state, weights=moved, clip=clip, drift=drift)
+        average = self.scheme.averaged(state.average, moved, number)
+        state = replace(state, weights=moved, clip=clip, drift=drift, average=average)
         return self._close(state, number, charges), total.count, None, total.refused
 
     def _elect(self, state: State, charges: list[Charge]) -> State:

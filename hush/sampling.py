@@ -2,17 +2,18 @@
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar, Literal, Protocol
 
 from hush.errors import Mistake
-from hush.rng import SecretSeed
+from hush.rng import PublicSeed, SecretSeed
 from hush.spec import Members
 
-Kind = Literal["poisson", "fixed"]
+Kind = Literal["poisson", "fixed", "once"]
 
 
 class Sampling(Protocol):
-    """How a cohort is drawn. The draw is secret: amplification by sampling rests on that."""
+    """How a cohort is drawn, in secret: amplification by sampling rests on that. Where it is public there is none."""
 
     @property
     def kind(self) -> Kind: ...
@@ -106,6 +107,69 @@ class Fixed:
     def slack(self, population: int) -> float:
         """None: the size of a cohort does not depend on who is registered."""
         return 0.0
+
+
+@dataclass(frozen=True)
+class Once:
+    """Each client has one turn in a pass: a public shuffle deals the clients to `cohorts` disjoint cohorts.
+
+    Round t takes cohort (t - 1) mod cohorts, and there are cohorts * passes rounds. A client has the same turn in every
+    pass, so that its rounds are `cohorts` apart: CorrelatedNoise counts on that. Nothing of it is secret, and nothing
+    is amplified. Cohorts differ by one client at most; the mean divides by population / cohorts in every round.
+
+    Guarantee: for adding or removing one client, who stays on the schedule and then counts as zeros, it pays for the
+    releases of its own rounds alone. Given all that was released before, a round of others has the same law with the
+    client and without it, whatever the models kept of the client's earlier rounds: that round's loss is 0, and the loss
+    of all rounds is that of the client's own (parallel composition; it is adaptive for this reason).
+    """
+
+    cohorts: int
+    passes: int = 1
+    seed: int = 0
+    floor: int = 0
+    tolerance: float | None = None
+    kind: ClassVar[Kind] = "once"
+
+    def __post_init__(self) -> None:
+        if self.cohorts < 1 or self.passes < 1:
+            raise Mistake(f"cohorts={self.cohorts} and passes={self.passes} must be at least 1")
+        _check(self.floor, self.tolerance)
+
+    @property
+    def rounds(self) -> int:
+        """After these everybody has had all of its turns."""
+        return self.cohorts * self.passes
+
+    def draw(self, population: int, secret: SecretSeed, round: int) -> Members:
+        """The members of a round's cohort, in increasing order."""
+        self.cohort(population)
+        if not 1 <= round <= self.rounds:
+            raise Mistake(f"round {round} is not one of the {self.rounds} in which clients have their turn: add a pass")
+        members = _shuffled(population, self.seed)[(round - 1) % self.cohorts :: self.cohorts].copy()
+        members.sort()
+        return members
+
+    def rate(self, population: int) -> float:
+        """1: everybody knows who takes part, so that nothing is amplified."""
+        return 1.0
+
+    def cohort(self, population: int) -> float:
+        """The mean size of a cohort."""
+        if self.cohorts > population:
+            raise Mistake(f"cohorts={self.cohorts} are more than the {population} clients: take fewer rounds")
+        return population / self.cohorts
+
+    def slack(self, population: int) -> float:
+        """None: the size of a cohort is public."""
+        return 0.0
+
+
+@lru_cache(maxsize=4)
+def _shuffled(population: int, seed: int) -> Members:
+    """Kept for the next round: of a million clients it takes as long as many a round."""
+    found: Members = PublicSeed(seed).generator("turns", population).permutation(population)
+    found.setflags(write=False)
+    return found
 
 
 def _binomial(count: int, trials: int, chance: float) -> float:

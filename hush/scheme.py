@@ -14,10 +14,11 @@ from hush.memory import Memory
 from hush.packing import FLOATS, Integers
 from hush.privacy.events import Event, Level
 from hush.rng import SecretSeed
-from hush.sampling import Sampling
+from hush.sampling import Once, Sampling
 from hush.spec import Asked, Context, Members, Note, Plan, Spec, Total
 from hush.stages import (
     Coins,
+    CorrelatedNoise,
     IntegerNoise,
     Sense,
     ServerNoise,
@@ -39,6 +40,7 @@ MEMORY = 8e9  # bytes that the rows of all clients together may take in a simula
 class Scheme:
     """The parts of a federated learning scheme. Any combination that passes `check` runs.
 
+    `average`: the released model is an average of the weights of all rounds, which keeps so much of the one before it.
     `apart`: nothing travels: a comparator, without bytes. The data lie in one place, or else each client is `alone`
     and goes on from its own weights, round after round.
     """
@@ -51,6 +53,7 @@ class Scheme:
     aggregator: Aggregator = Sum()
     apart: bool = False
     alone: bool = False
+    average: float = 0.0
 
     def specs(self, size: int, clip: float | None = None) -> list[Spec]:
         """The Spec before each stage, and after the last, for an update of `size` numbers."""
@@ -69,7 +72,7 @@ class Scheme:
         """The part of a cohort that may be missing: none where the noise is in shares, else any, if not said."""
         if self.sampling.tolerance is not None:
             return self.sampling.tolerance
-        return 1.0 if self.source is None or isinstance(self.source, ServerNoise) else 0.0
+        return 1.0 if self.source is None or isinstance(self.source, ServerNoise | CorrelatedNoise) else 0.0
 
     @property
     def level(self) -> Level | None:
@@ -97,6 +100,10 @@ class Scheme:
             raise Mistake("Weigh() under Dpsgd tells each client's number of records: leave it out")
         if not self.private and self.coordinates.election(task.layout) is not None:
             raise Mistake("a noisy vote does not protect updates without noise: add Clip and Noise, or take TopK")
+        if isinstance(self.sampling, Once) and self.level == "record":
+            raise Mistake("Once(...) is for schemes that protect clients: take Fixed(size) with Dpsgd")
+        if isinstance(self.sampling, Once) and self.coordinates.election(task.layout) is not None:
+            raise Mistake("a vote on the coordinates would be one turn more for each client: take TopK with Once(...)")
         if isinstance(self.trainer, Dpsgd):
             self.trainer.check(task)
         self._check_memory(task)
@@ -128,8 +135,12 @@ class Scheme:
             raise Mistake("TwoBit(p) and BitVote(p) belong together: give both, with the same p")
         specs = self.specs(self.coordinates.count(task.layout))
         for stage, before in zip(self.stages, specs, strict=False):
-            if isinstance(before.form, Integers) and not isinstance(stage, IntegerNoise | ServerNoise):
+            if isinstance(before.form, Integers) and not isinstance(
+                stage, IntegerNoise | ServerNoise | CorrelatedNoise
+            ):
                 raise Mistake(f"{type(stage).__name__} cannot keep to whole numbers: put it before they are made")
+            if isinstance(stage, CorrelatedNoise):
+                self._check_turns(stage)
             if isinstance(stage, Coins):
                 stage.check(before, self.sampling.cohort(task.clients))
         if isinstance(self.aggregator, SecureSum):
@@ -148,12 +159,27 @@ class Scheme:
             raise Mistake("Sense(...) and Momentum(..., sense=...) belong together: give the very same Sense to both")
         if isinstance(self.step, Momentum) and not self.coordinates.fixed:
             raise Mistake("Momentum keeps a number for each weight, and coordinates are drawn each round: fix them")
+        if not 0 <= self.average < 1:
+            raise Mistake(f"average={self.average} must be in [0, 1): what the released model keeps of the one before")
+        if self.alone and self.average:
+            raise Mistake("each client trains alone and has a model of its own: leave average out")
         silent = self.apart and not self.stages and isinstance(self.coordinates, All) and self.aggregator == Sum()
         if self.alone != isinstance(self.step, Stay) or (self.alone and not silent):
             raise Mistake(
                 "alone=True is for clients that send nothing: it goes with apart=True and Stay(), all weights, no"
                 " stages, and the plain sum"
             )
+
+    def _check_turns(self, noise: CorrelatedNoise) -> None:
+        """What CorrelatedNoise counts on: rounds of a client that are a pass apart, and the same numbers each time."""
+        turns = (self.sampling.rounds, self.sampling.passes) if isinstance(self.sampling, Once) else None
+        if turns != (noise.rounds, noise.passes):
+            raise Mistake(
+                f"CorrelatedNoise(rounds={noise.rounds}, passes={noise.passes}) needs clients that keep to their turns:"
+                f" give sampling=Once(cohorts={noise.rounds // noise.passes}, passes={noise.passes})"
+            )
+        if not self.coordinates.fixed:
+            raise Mistake("CorrelatedNoise takes back earlier noise, and coordinates are drawn each round: fix them")
 
     def _check_memory(self, task: Task) -> None:
         """What clients keep between rounds must still fit the next one, and a simulation."""
@@ -241,6 +267,16 @@ class Scheme:
         if not divisor:
             return plan.weights, drift
         return self.step.move(plan.weights, plan.live, total.body / divisor, drift)
+
+    def averaged(self, before: Tensor | None, weights: Tensor, rounds: int) -> Tensor | None:
+        """The average after so many rounds: a <- b a + (1 - b) w, divided by 1 - b^rounds; None where there is none."""
+        b = self.average
+        if not b:
+            return None
+        if before is None:
+            return weights.clone()
+        kept = (b - b**rounds) / (1 - b**rounds)
+        return torch.lerp(weights, before, kept)
 
     def chances(self, task: Task) -> npt.NDArray[np.float64] | None:
         """Of each client, the chance of a record to be in a batch; None where records are not what is protected."""

@@ -10,9 +10,9 @@ from hush.aggregators.secure import LEAST
 from hush.errors import Mistake
 from hush.packing import Codes, Integers
 from hush.privacy import lattice
-from hush.sampling import Fixed, Poisson, Sampling
+from hush.sampling import Fixed, Once, Poisson, Sampling
 from hush.scheme import Scheme
-from hush.stages import FixedPoint, IntegerNoise, Noise, Quantise, Rotate, ServerNoise, Stage
+from hush.stages import CorrelatedNoise, FixedPoint, IntegerNoise, Noise, Quantise, Rotate, ServerNoise, Stage
 from hush.task import Task
 
 REACH = 8.0  # the largest change of a weight that fits, where no bound holds: far beyond what training does
@@ -54,10 +54,12 @@ def secured(
         return scheme
     clients = room(scheme.sampling, task.clients)
     last = scheme.stages[-1] if scheme.stages else None
-    if not isinstance(last, Noise | ServerNoise):
+    if not isinstance(last, Noise | ServerNoise | CorrelatedNoise):
         reach = REACH * (float(task.split.sizes.max()) if specs[-1].weighted else 1.0)
         return replace(scheme, stages=(*scheme.stages, FixedPoint(reach, 32 if bits is None else bits, clients)))
     turn, sigma = Rotate(seed), last.multiplier
+    if isinstance(last, CorrelatedNoise):
+        sigma *= last.correlation.spread  # what a round's sum must have room for
     size = turn.spec(specs[-2]).size
     floor = max(1.0, (1 - scheme.tolerance) * clients) if isinstance(last, Noise) else float(clients)
     grid = grids.settle(size, clients, floor, sigma, bits=bits, loss=loss, kind=kind)
@@ -73,12 +75,12 @@ def secured(
 def room(sampling: Sampling, population: int) -> int:
     """As many clients as a cohort has, but once in a thousand rounds."""
     expected = sampling.cohort(population)
-    if isinstance(sampling, Fixed):
-        return round(expected)
+    if isinstance(sampling, Fixed | Once):
+        return math.ceil(expected)
     return min(population, math.ceil(expected + SPARE * math.sqrt(expected)))
 
 
 def at_least(sampling: Sampling) -> Sampling:
     """Without cohorts that are too small for a secure sum: those rounds are aborted."""
-    assert isinstance(sampling, Poisson | Fixed)
+    assert isinstance(sampling, Poisson | Fixed | Once)
     return replace(sampling, floor=max(LEAST, sampling.floor))

@@ -5,11 +5,16 @@ from typing import Any
 from hush.aggregators import SecureSum
 from hush.catalogue import entry
 from hush.experiment import DELTA, Experiment
-from hush.privacy import Facts, Ledger, paper_epsilon, unnoticed_epsilon, views
+from hush.privacy import Facts, Ledger, Sampling, paper_epsilon, unnoticed_epsilon, views
 from hush.privacy.integers import published, shares
 from hush.privacy.sums import WholeNoise
-from hush.stages import Coins, IntegerNoise, Noise, Quantise, ServerNoise, TwoBit, twobit
+from hush.stages import Coins, CorrelatedNoise, IntegerNoise, Noise, Quantise, ServerNoise, TwoBit, twobit
 from hush.state import State
+
+_FIGURES = (
+    "the figures of participation here, and those of the server and upload views, tell of the cohorts: they are for the"
+    " server's side"
+)
 
 
 def facts(experiment: Experiment, state: State, ledger: Ledger) -> Facts:
@@ -40,23 +45,27 @@ def facts(experiment: Experiment, state: State, ledger: Ledger) -> Facts:
         **(_batches(ledger, delta, wanted.scheme.accountant) if level == "record" and ledger.events else {}),
         assumptions=(
             *(enough if isinstance(source, Noise | IntegerNoise) else ()),
-            "who took part stays with the server and, in a secure sum, with that cohort's clients"
-            if experiment.scheme.secure
-            else "who took part stays with the server; how many, with the server and that cohort's clients",
+            *(() if sampling.kind == "once" else (_cohorts(experiment.scheme.secure),)),
         ),
         unnoised=(
             *experiment.notes,
             "how many clients and classes there are, and the shape of the data: assumed public",
             "hyper-parameters (rates, rounds, ratio): assumed chosen without the clients' data",
             "test metrics and the best round: on test rows, which nothing protects",
-            "the figures of participation here, and those of the server and upload views, tell of the cohorts:"
-            " they are for the server's side",
+            *(() if sampling.kind == "once" else (_FIGURES,)),
         ),
-        trusted=isinstance(source, ServerNoise),
+        trusted=isinstance(source, ServerNoise | CorrelatedNoise),
+        correlated=isinstance(source, CorrelatedNoise),
         coins=isinstance(source, Coins),
-        **_secure(experiment, state.round, delta),
+        **_secure(experiment, state.participation.worst() if sampling.kind == "once" else state.round, delta),
         **{"paper_epsilon": paper_epsilon(ledger.events, delta) if ledger.events and published else None, **claim},
     )
+
+
+def _cohorts(secure: bool) -> str:
+    if secure:
+        return "who took part stays with the server and, in a secure sum, with that cohort's clients"
+    return "who took part stays with the server; how many, with the server and that cohort's clients"
 
 
 def _secure(experiment: Experiment, rounds: int, delta: float) -> dict[str, Any]:
@@ -74,7 +83,8 @@ def _secure(experiment: Experiment, rounds: int, delta: float) -> dict[str, Any]
             rate, cohort = scheme.sampling.rate(task.clients), scheme.sampling.cohort(task.clients)
             floor = max(1.0, (1 - scheme.tolerance) * cohort)
             noise = shares(stage.kind, stage.multiplier, grid.steps, before.size, floor, grid.beta)
-            spent = published(noise, delta, rate, rounds, scheme.sampling.kind) if rounds else None
+            kind: Sampling = "fixed" if scheme.sampling.kind == "fixed" else "poisson"
+            spent = published(noise, delta, rate, rounds, kind) if rounds else None
             loss = before.l2 / grid.steps - 1
             whole = WholeNoise(stage.kind, grid.bits, grid.steps, before.size, before.l2, stage.multiplier, loss, spent)
     return {

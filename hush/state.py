@@ -41,8 +41,8 @@ class Books:
 class State:
     """All that a round leaves to the next. Random streams need none of it: they are named, not kept.
 
-    Weights, live set, clip and drift (what the server's step keeps) stay as they are. The books move on with the
-    loop: take a `copy` of the state while its round is the last one, to keep it beside a loop that goes on.
+    Weights, live set, clip, drift (what the server's step keeps) and average stay as they are. The books move on with
+    the loop: take a `copy` of the state while its round is the last one, to keep it beside a loop that goes on.
     """
 
     round: int
@@ -51,11 +51,17 @@ class State:
     clip: float | None
     books: Books
     drift: Tensor | None = None
+    average: Tensor | None = None
 
     @classmethod
     def first(cls, task: Task) -> "State":
         """Before the first round: the model's own weights."""
         return cls(0, flat.flatten(task.model), None, None, Books.first(task.clients))
+
+    @property
+    def released(self) -> Tensor:
+        """The model's weights for others: the average where the scheme has one. Clients train from `weights`."""
+        return self.weights if self.average is None else self.average
 
     @property
     def current(self) -> bool:

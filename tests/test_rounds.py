@@ -10,14 +10,20 @@ import torch
 from torch import nn
 
 from hush.catalogue import ENTRIES
+from hush.coordinates import RandomK, Vote
 from hush.data.samples import Samples, Split
 from hush.errors import Mistake
 from hush.knobs import Knobs
 from hush.metrics import evaluate
+from hush.privacy.accountants import gaussian_epsilon
 from hush.privacy.ledger import Ledger
 from hush.privacy.views import Spent
+from hush.rng import SecretSeed
 from hush.rounds import rounds
-from hush.sampling import Fixed, Poisson
+from hush.sampling import Fixed, Once, Poisson
+from hush.scheme import Scheme
+from hush.secured import secured
+from hush.stages import Clip, CorrelatedNoise, Noise
 from hush.state import State
 from hush.steps import Average
 from hush.task import Task
@@ -277,3 +283,76 @@ def test_parameters_without_gradient_neither_train_nor_travel(task: Task, knobs:
     trained = report.model
     assert torch.equal(next(trained.parameters()), first)
     assert not torch.equal(list(trained.parameters())[-1], list(model.parameters())[-1])
+
+
+def by_turns(knobs: Knobs, noise: Noise | CorrelatedNoise, passes: int = 1) -> Scheme:
+    """12 clients in 4 cohorts of 3."""
+    found = ENTRIES["fl-std-dp"].scheme(replace(knobs, noise=1.0))
+    return replace(found, sampling=Once(4, passes), stages=(Clip(0.45), noise))
+
+
+@pytest.mark.parametrize("passes", [1, 2])
+def test_who_has_its_turns_pays_for_them_alone(passes: int, task: Task, knobs: Knobs) -> None:
+    ledger = Ledger()
+    scheme = by_turns(knobs, Noise(3.731), passes)
+    reports = list(rounds(scheme, task, rounds=4 * passes, ledger=ledger))
+    mus = [math.sqrt(1 + t // 4) / 3.731 for t in range(4 * passes)]
+    assert [r.epsilon["model"] for r in reports] == pytest.approx([gaussian_epsilon(mu, 1e-5) for mu in mus])
+    assert all(r.epsilon["model"] == r.epsilon["server"] for r in reports)
+    assert all(r.cohort == 3 for r in reports)
+    assert reports[-1].state.participation.rounds.tolist() == [passes] * 12
+    assert {e.sampling for e in ledger.events} == {"once"}
+    with pytest.raises(Mistake, match="in which clients have their turn"):
+        next(rounds(scheme, task, rounds=4 * passes + 1, ledger=ledger, state=reports[-1].state))
+
+
+def test_correlated_noise_in_a_run(task: Task, knobs: Knobs) -> None:
+    """One release each against the models' readers, none against the server, and resumed to the same bits."""
+    scheme = by_turns(knobs, CorrelatedNoise(3.731, 8, 2), passes=2)
+    ledger, state = Ledger(), None
+    for report in rounds(scheme, task, rounds=8, ledger=ledger):
+        if report.round == 3:
+            state = report.state.copy()
+    assert report.epsilon["model"] == pytest.approx(gaussian_epsilon(math.sqrt(2) / 3.731, 1e-5))
+    assert report.epsilon["server"] == report.epsilon["upload"] == "none"
+    *_, again = rounds(scheme, task, rounds=8, ledger=ledger, state=state, replay=True)
+    assert torch.equal(again.state.weights, report.state.weights)
+    assert len(ledger.events) == 8
+    with pytest.raises(Mistake, match="hides no round that is released twice"):
+        next(rounds(scheme, task, rounds=8, ledger=ledger, state=state))
+    with pytest.raises(Mistake, match="a secret seed that repeats"):
+        next(rounds(scheme, task, rounds=8, secret=SecretSeed.system()))
+
+
+@pytest.mark.parametrize("noise", [Noise(3.731), CorrelatedNoise(3.731, 4)])
+def test_turns_in_a_secure_sum(noise: Noise | CorrelatedNoise, task: Task, knobs: Knobs) -> None:
+    scheme = secured(by_turns(knobs, noise), task)
+    *_, last = rounds(scheme, task, rounds=4)
+    assert not last.aborted
+    assert last.epsilon["model"] == pytest.approx(gaussian_epsilon(1 / 3.731, 1e-5), rel=1e-3)
+    assert last.epsilon["server"] == ("none" if isinstance(noise, CorrelatedNoise) else last.epsilon["model"])
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"sampling": Fixed(3)}, r"needs clients that keep to their turns: give sampling=Once\(cohorts=4, passes=1\)"),
+        ({"sampling": Once(3)}, "needs clients that keep to their turns"),
+        ({"sampling": Once(4, 2)}, "needs clients that keep to their turns"),
+        ({"sampling": Once(2, 2)}, "needs clients that keep to their turns"),
+        ({"coordinates": RandomK(0.5, fresh=True)}, "coordinates are drawn each round: fix them"),
+        ({"sampling": Once(13), "stages": ()}, "cohorts=13 are more than the 12 clients"),
+        ({"coordinates": Vote(0.1, 0.1, 1, 5, 1.0)}, "a vote on the coordinates would be one turn more"),
+    ],
+)
+def test_turns_that_do_not_fit(change: dict, sentence: str, task: Task, knobs: Knobs) -> None:
+    scheme = by_turns(knobs, CorrelatedNoise(3.731, 4))
+    scheme.check(task)
+    with pytest.raises(Mistake, match=sentence):
+        replace(scheme, **change).check(task)
+
+
+def test_turns_do_not_hide_records(task: Task, knobs: Knobs) -> None:
+    scheme = ENTRIES["fl-std-dp"].scheme(replace(knobs, noise=1.0))
+    with pytest.raises(Mistake, match="for schemes that protect clients"):
+        replace(scheme, trainer=replace(knobs, noise=1.0).dpsgd(), sampling=Once(4), stages=()).check(task)

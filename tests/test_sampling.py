@@ -8,7 +8,7 @@ from scipy.stats import binom
 
 from hush.errors import Mistake
 from hush.rng import SecretSeed
-from hush.sampling import Fixed, Poisson
+from hush.sampling import Fixed, Once, Poisson
 
 SECRET = SecretSeed.simulated(1)
 
@@ -88,6 +88,13 @@ def test_slack_bounds_the_tell(floor: int) -> None:
         (lambda: Fixed(5, floor=-1), "floor=-1 must not be negative"),
         (lambda: Fixed(5, tolerance=1.0), "tolerance=1.0"),
         (lambda: Poisson(0.5, tolerance=-0.1), "tolerance=-0.1"),
+        (lambda: Once(0), "cohorts=0 and passes=1 must be at least 1"),
+        (lambda: Once(3, 0), "cohorts=3 and passes=0 must be at least 1"),
+        (lambda: Once(3, floor=-1), "floor=-1 must not be negative"),
+        (lambda: Once(3).draw(2, SECRET, 1), "cohorts=3 are more than the 2 clients: take fewer rounds"),
+        (lambda: Once(3).cohort(2), "cohorts=3 are more than the 2 clients"),
+        (lambda: Once(3, 2).draw(9, SECRET, 7), "round 7 is not one of the 6 in which clients have their turn"),
+        (lambda: Once(3, 2).draw(9, SECRET, 0), "round 0 is not one of the 6"),
         (lambda: Fixed(5).draw(4, SECRET, 1), "cohort=5 is larger than the population of 4: lower it"),
     ],
 )
@@ -106,3 +113,43 @@ def test_a_cohort_of_a_billion_costs_no_more_than_its_own_size(sampling):
     assert 50 < len(set(members.tolist())) == len(members) < 200
     assert members.max() > 5 * 10**8
     assert peak < 100_000
+
+
+@pytest.mark.parametrize(("population", "cohorts"), [(20, 4), (23, 4), (5, 5), (7, 1)])
+def test_once_in_each_pass(population: int, cohorts: int) -> None:
+    """Disjoint cohorts that hold everybody, of sizes that differ by one at most; the same ones in each pass."""
+    sampling = Once(cohorts, passes=3, seed=2)
+    rounds = [sampling.draw(population, SECRET, t) for t in range(1, sampling.rounds + 1)]
+    assert len(rounds) == 3 * cohorts
+    assert np.array_equal(np.sort(np.concatenate(rounds[:cohorts])), np.arange(population))
+    sizes = [len(members) for members in rounds]
+    assert max(sizes) - min(sizes) <= 1
+    for t, members in enumerate(rounds):
+        assert members.dtype == np.int64
+        assert np.array_equal(members, np.unique(members))
+        assert np.array_equal(members, rounds[t % cohorts])
+
+
+def test_turns_are_public_and_shuffled() -> None:
+    """No secret matters, and a seed decides who goes together."""
+
+    def draws(seed: int, secret: SecretSeed) -> list[list[int]]:
+        return [Once(4, seed=seed).draw(1000, secret, t).tolist() for t in range(1, 5)]
+
+    assert draws(0, SECRET) == draws(0, SecretSeed.system())
+    everything = draws(0, SECRET) + draws(1, SECRET)
+    assert all(a != b for i, a in enumerate(everything) for b in everything[:i])
+    firsts = np.array([len(set(Once(4, seed=s).draw(100, SECRET, 1).tolist()) & set(range(25))) for s in range(200)])
+    assert firsts.mean() == pytest.approx(6.25, abs=0.5)
+
+
+def test_what_turns_are_worth() -> None:
+    """Nothing is amplified; the divisor is the mean cohort."""
+    assert (Once(4).rate(22), Once(4).cohort(22), Once(4).slack(22)) == (1.0, 5.5, 0.0)
+
+
+def test_a_cohort_is_the_callers_to_change() -> None:
+    first = Once(3).draw(9, SECRET, 1)
+    before = first.copy()
+    first[:] = 0
+    assert np.array_equal(Once(3).draw(9, SECRET, 1), before)

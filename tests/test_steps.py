@@ -1,13 +1,16 @@
 """The server's move: momentum, plain and of what was sensed."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
+from hush.catalogue import ENTRIES
 from hush.errors import Mistake
 from hush.rng import SecretSeed
+from hush.rounds import rounds
 from hush.spec import Context, Plan, Spec
 from hush.stages import Sense
 from hush.steps import Average, Momentum
@@ -76,3 +79,17 @@ def test_numbers_that_cannot_be() -> None:
     for keep in (-0.1, 1.0, math.nan):
         with pytest.raises(Mistake, match=f"={keep} must be in"):
             Momentum(0.35, keep)
+
+
+def test_the_released_model_is_an_average(task, knobs) -> None:
+    """a = sum of b^(T - t) w_t over sum of b^(T - t); clients train from w, and a checkpoint keeps both."""
+    scheme = ENTRIES["fl-std-dp"].scheme(replace(knobs, average=0.7))
+    plain = ENTRIES["fl-std-dp"].scheme(knobs)
+    one = [report.state for report in rounds(scheme, task, rounds=4)]
+    other = [report.state.weights.double() for report in rounds(plain, task, rounds=4)]
+    for number, state in enumerate(one, 1):
+        assert torch.equal(state.weights.double(), other[number - 1])
+        shares = torch.tensor([0.7 ** (number - t) for t in range(1, number + 1)], dtype=torch.float64)
+        wanted = (shares[:, None] * torch.stack(other[:number])).sum(0) / shares.sum()
+        assert torch.allclose(state.released.double(), wanted, atol=1e-6)
+    assert plain.averaged(None, one[0].weights, 1) is None

@@ -32,7 +32,8 @@ def run(
     rounds: Annotated[int | None, typer.Option(help="Rounds of training.")] = None,
     clients: Annotated[int | None, typer.Option(help="Registered clients.")] = None,
     cohort: Annotated[int | None, typer.Option(help="Clients per round (expected, under Poisson).")] = None,
-    sampling: Annotated[str | None, typer.Option(help="poisson or fixed.")] = None,
+    sampling: Annotated[str | None, typer.Option(help="poisson, fixed, or once: by public turns.")] = None,
+    passes: Annotated[int | None, typer.Option(help="Turns of each client, with --sampling once.")] = None,
     partition: Annotated[str | None, typer.Option(help="iid, shards, dirichlet or column.")] = None,
     alpha: Annotated[float | None, typer.Option(help="Dirichlet's alpha.")] = None,
     column: Annotated[str | None, typer.Option(help="The column that names the client.")] = None,
@@ -58,6 +59,9 @@ def run(
     chunks: Annotated[int | None, typer.Option(help="Parts of an update that fl-cs senses.")] = None,
     momentum: Annotated[float | None, typer.Option(help="What the server's step keeps of the one before.")] = None,
     server_rate: Annotated[float | None, typer.Option(help="The server's rate, beside its momentum.")] = None,
+    directions: Annotated[int | None, typer.Option(help="Numbers that a picture becomes, of a house scheme.")] = None,
+    order: Annotated[int | None, typer.Option(help="Order of the scattering, 1 or 2, of a house scheme.")] = None,
+    average: Annotated[float | None, typer.Option(help="What the released model keeps of the one before.")] = None,
     floor: Annotated[int | None, typer.Option(help="Abort a round with a smaller cohort.")] = None,
     tolerance: Annotated[float | None, typer.Option(help="Fraction of a cohort that may drop out.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the simulation.")] = None,
@@ -102,11 +106,15 @@ def run(
         ("scheme", "chunks"): chunks,
         ("scheme", "momentum"): momentum,
         ("scheme", "server_rate"): server_rate,
+        ("scheme", "average"): average,
+        ("scheme", "directions"): directions,
+        ("scheme", "order"): order,
         ("secure", "mode"): secure,
         ("secure", "servers"): servers,
         ("secure", "loss"): loss,
         ("sampling", "kind"): sampling,
         ("sampling", "cohort"): cohort,
+        ("sampling", "passes"): passes,
         ("sampling", "floor"): floor,
         ("sampling", "tolerance"): tolerance,
         ("run", "rounds"): rounds,
@@ -181,10 +189,10 @@ def _config(experiment: str | None, options: dict[tuple[str, str], Any], resumed
         base = config.read(Path(experiment))
     else:
         base = config.parse({"scheme": {"name": experiment}}, "scheme")
-    tables = base.model_dump(exclude_none=True)
+    tables = base.model_dump(exclude_unset=True, exclude_none=True)  # a scheme may have rounds of its own
     if resumed is not None and (resumed / "config.toml").exists():
         # Measured when the run began: measured again it might come out otherwise, and so would the last bits.
-        tables["run"].setdefault("engine", config.read(resumed / "config.toml").run.engine)
+        tables.setdefault("run", {}).setdefault("engine", config.read(resumed / "config.toml").run.engine)
     for (table, key), value in options.items():
         tables.setdefault(table, {})[key] = value
     if ("scheme", "epsilon") in options and ("scheme", "noise") not in options:

@@ -45,12 +45,14 @@ def _describe(found: Any) -> dict[str, Any]:
     import torch
 
     from hush.knobs import Knobs
-    from hush.models import cnn
+    from hush.models import cnn, head
     from hush.stages import Clip
     from hush.weights import Layout
 
-    scheme = found.scheme(Knobs(**{"clip": Clip(1.0), **found.settings, "noise": 1.0}))  # any noise: it has no default
-    sent = scheme.coordinates.count(Layout.of(cnn(torch.Size((1, 28, 28)), 10)))
+    knobs = Knobs(**{"clip": Clip(1.0), **found.settings, "noise": 1.0})  # any noise: it has no default
+    scheme, shape = found.scheme(knobs), torch.Size((1, 28, 28))
+    model = head(torch.Size(((knobs.directions or 0) + 1,)), 10) if found.featured else cnn(shape, 10)
+    sent = scheme.coordinates.count(Layout.of(model))
     spec, down = scheme.specs(sent)[-1], sent if scheme.coordinates.fixed else WEIGHTS
     return {
         "name": found.name,

@@ -3,7 +3,7 @@
 from hush.privacy.accountants import ACCOUNTANTS, Release, epsilon, gaussian_epsilon
 from hush.privacy.calibration import noise_for, spent
 from hush.privacy.card import Facts, card, render
-from hush.privacy.events import LEVELS, SAMPLINGS, Event, Level, Sampling, relation, releases, repeated
+from hush.privacy.events import LEVELS, SAMPLINGS, Cohorts, Event, Level, Sampling, relation, releases, repeated
 from hush.privacy.ledger import Ledger
 from hush.privacy.views import Participation, model_epsilon, paper_epsilon, stated, unnoticed_epsilon, views
 
@@ -11,6 +11,7 @@ __all__ = [
     "ACCOUNTANTS",
     "LEVELS",
     "SAMPLINGS",
+    "Cohorts",
     "Event",
     "Facts",
     "Ledger",

@@ -6,7 +6,7 @@ from textwrap import fill
 from typing import Any
 
 from hush.privacy import sums
-from hush.privacy.events import Level, Sampling, relation
+from hush.privacy.events import Cohorts, Level, Sampling, relation
 from hush.privacy.views import stated
 
 _SEES = {
@@ -29,6 +29,7 @@ _SEES_RECORD_SUMS = {
     "server": "the server: knows which clients took part in each round, and is counted as if it saw what each sends",
     "upload": "whoever took the mask off a single upload: each carries all of its client's noise",
 }
+_SEES_TURNS = "anyone who receives the released models of all rounds; whose turn it is in which round is public"
 _PROTECTED = {
     "client": "the whole contribution of one client to the training, in all rounds together",
     "record": "one record of one client, in all rounds together",
@@ -40,10 +41,10 @@ class Facts:
     """What a run knows about its own privacy. epsilon: the views, by name; a value may be "none".
 
     batch, steps, reach, batches: see Event; for level record. unnoticed_epsilon: see views.unnoticed_epsilon.
-    trusted: the noise is the server's. coins: it is that of biased coins. paper_how: what the paper's own figure is,
-    where the run has no guarantee and the paper claims one. integers: the noise, where it is of whole numbers.
-    secure, servers, corrupt: see SecureSum; simulated is one that is not full. tolerance: the part of a cohort that may
-    drop out, with shares of noise sized for the others.
+    trusted: the noise is the server's. correlated: it takes back that of earlier rounds. coins: it is that of biased
+    coins. paper_how: what the paper's own figure is, where the run has no guarantee and the paper claims one. integers:
+    the noise, where it is of whole numbers. secure, servers, corrupt: see SecureSum; simulated is one that is not full.
+    tolerance: the part of a cohort that may drop out, with shares of noise sized for the others.
     """
 
     scheme: str
@@ -51,7 +52,7 @@ class Facts:
     rounds: int
     delta: float | None
     accountant: str
-    sampling: Sampling
+    sampling: Cohorts
     population: int
     cohort: float
     epsilon: Mapping[str, float | str] = field(default_factory=dict)
@@ -70,6 +71,7 @@ class Facts:
     unnoticed_epsilon: float | None = None
     trusted: bool = False
     coins: bool = False
+    correlated: bool = False
     paper_how: str | None = None
     integers: sums.WholeNoise | None = None
     secure: sums.Secure | None = None
@@ -122,7 +124,8 @@ def render(card: Mapping[str, Any]) -> str:
         lines += _wrapped("Guarantee", f"{card['guarantee']}, delta {card['delta']:g}, {card['accountant']} accountant")
         lines += _wrapped("Protected", card["protected"])
         lines += _wrapped("Neighbours", card["relation"])
-    cohort = f"{card['cohort']:g} of {card['population']} clients a round, {card['sampling']} sampling"
+    drawn = "by turns that are public" if card["sampling"] == "once" else f"{card['sampling']} sampling"
+    cohort = f"{card['cohort']:g} of {card['population']} clients a round, {drawn}"
     lines += _wrapped("Rounds", f"{card['rounds']}, {cohort}")
     if "records" in card:
         lines += _wrapped("Batches", _batches(card["records"]))
@@ -167,6 +170,8 @@ def _adversary(name: str, facts: Facts) -> dict[str, Any]:
         sees = _SEES if facts.level == "client" else _SEES_RECORDS
     else:
         sees = _SEES_SUMS if facts.level == "client" else _SEES_RECORD_SUMS
+    if facts.sampling == "once":
+        sees = {**sees, "model": _SEES_TURNS}
     row: dict[str, Any] = {"name": name, "sees": sees[name], "epsilon": facts.epsilon[name]}
     if f"{name}_median" in facts.epsilon:
         row["epsilon_median"] = facts.epsilon[f"{name}_median"]
@@ -175,7 +180,7 @@ def _adversary(name: str, facts: Facts) -> dict[str, Any]:
 
 def _paper(facts: Facts) -> dict[str, Any] | None:
     """The papers' accounting, where it differs from the card's own."""
-    if facts.paper_epsilon is None:
+    if facts.paper_epsilon is None or facts.sampling == "once":
         return None
     if facts.level == "record":
         how = "moments, a record drawn with its client's chance times its own" + (
@@ -194,6 +199,18 @@ def _standing(facts: Facts) -> list[str]:
         "the number of clients, the sampling rate and the divisor of the mean are public and fixed: a client"
         " that is removed stays registered and sends nothing",
     ]
+    if facts.sampling == "once":
+        found = [
+            "the schedule and the divisor of the mean are public and fixed: a client that is removed stays on the"
+            " schedule, and adds zeros to the sum" + ("" if facts.trusted else " and its noise share"),
+            "each client pays for its own turns alone: to the rounds of others it adds nothing",
+            "whether a client answers when its turn comes is not hidden",
+        ]
+    if facts.correlated:
+        found.append(
+            "model: the noise of a round takes back a part of that of earlier ones. The server keeps what it drew"
+            " secret, releases no round twice, and every client keeps to its turn"
+        )
     if facts.trusted:
         seen = "every client's clipped update" if facts.secure is None else "the sum of the clipped updates"
         found.append(f"model: the server is trusted. It sees {seen}, and adds the noise itself")

@@ -11,6 +11,8 @@ from hush.privacy.accountants import Release
 
 Sampling = Literal["poisson", "fixed"]
 SAMPLINGS: tuple[Sampling, ...] = ("poisson", "fixed")
+Cohorts = Literal["poisson", "fixed", "once"]  # of clients; once: by turns that are public, see hush.sampling.Once
+COHORTS: tuple[Cohorts, ...] = (*SAMPLINGS, "once")
 Level = Literal["client", "record"]  # whose data the noise hides: all of a client's, or one record of it
 LEVELS: tuple[Level, ...] = ("client", "record")
 
@@ -22,7 +24,7 @@ class Event:
     round     0 is the vote before training
     noise     multiplier of the sum: its deviation / S, where one client, or one record, counts for at most S
     share     multiplier of one client's own noise share: what protects a single upload
-    rate      the chance that a given client is in the cohort (1: all)
+    rate      the chance that a given client is in the cohort (1: all, or it is public who is)
     slack     the chance that the round's visible abort tells a client apart
     steps     level record: the noisy sums that a client's upload is made of
     batch     level record: the chance that a record of the smallest client is in the batch of one of them
@@ -35,7 +37,7 @@ class Event:
     noise: float
     share: float
     rate: float
-    sampling: Sampling
+    sampling: Cohorts
     slack: float = 0.0
     label: str = "update"
     level: Level = "client"
@@ -55,7 +57,10 @@ class Event:
             raise Mistake(f"server={self.server:g} must be zero or positive and finite: give a noise multiplier")
         if not 0 <= self.slack <= 1:
             raise Mistake(f"slack={self.slack:g} must lie between 0 and 1: give a probability")
-        check_sampling(self.sampling)
+        if self.sampling not in COHORTS:
+            raise Mistake(f"sampling={self.sampling} is not known: take one of {', '.join(COHORTS)}")
+        if self.sampling == "once" and (self.rate, self.slack, self.level, self.round > 0) != (1, 0, "client", True):
+            raise Mistake("sampling=once is for rounds of clients whose turns are public: give rate=1 and no slack")
         check_records(self.batch, self.steps, self.reach, self.batches)
         if self.level not in LEVELS:
             raise Mistake(f"level={self.level} is not known: take one of {', '.join(LEVELS)}")
@@ -70,7 +75,7 @@ class Kind(NamedTuple):
 
     noise: float
     rate: float
-    sampling: Sampling
+    sampling: Cohorts
     slack: float
     level: Level = "client"
     steps: int = 1
@@ -79,7 +84,7 @@ class Kind(NamedTuple):
     batches: Sampling = "poisson"
 
     @property
-    def neighbours(self) -> Sampling:
+    def neighbours(self) -> Cohorts:
         """What draws the thing that two neighbours differ in: the cohort, or the batch."""
         return self.batches if self.level == "record" else self.sampling
 
@@ -112,16 +117,16 @@ def check_records(batch: float, steps: int, reach: int, batches: Sampling) -> No
     check_sampling(batches)
 
 
-def replaced(sampling: Sampling) -> int:
+def replaced(sampling: Cohorts) -> int:
     """How far one client moves the sum, in units of S: added or removed 1, replaced 2."""
-    return 1 if sampling == "poisson" else 2
+    return 2 if sampling == "fixed" else 1
 
 
-def relation(sampling: Sampling, level: Level = "client") -> str:
+def relation(sampling: Cohorts, level: Level = "client") -> str:
     """The neighbour relation in words; sampling is that of the clients, or for records that of the batches."""
     if level == "record":
-        return "add or remove one record of one client" if sampling == "poisson" else "replace one record of one client"
-    return "add or remove one client" if sampling == "poisson" else "replace one client by another"
+        return "replace one record of one client" if sampling == "fixed" else "add or remove one record of one client"
+    return "replace one client by another" if sampling == "fixed" else "add or remove one client"
 
 
 def repeated(
@@ -152,7 +157,7 @@ def repeated(
 
 
 def releases(events: Iterable[Event], proven: bool = True) -> tuple[Release, ...]:
-    """The events as an observer sees them who does not know the cohorts.
+    """The events as an observer sees them who does not know the cohorts; public turns as if one client had them all.
 
     A fixed-size cohort under "replace one client" is dominated, in one round, by the Poisson pair at half the
     multiplier (Balle, Barthe, Gaboardi 2018; Zhu, Dong, Wang 2022). Over rounds that pair is the worst known
@@ -177,7 +182,7 @@ def counted_releases(counts: Mapping[Kind, int], proven: bool = True) -> tuple[R
 
 def _release(k: Kind, count: int, proven: bool) -> Release:
     if k.level == "client":
-        return repeated(k.noise, k.rate, count, k.sampling, proven)
+        return repeated(k.noise, k.rate, count, "poisson" if k.sampling == "once" else k.sampling, proven)
     return repeated(k.noise, k.rate, count, k.batches, proven, batch=k.batch, steps=k.steps, reach=k.reach)
 
 
@@ -189,9 +194,9 @@ def only_level(events: Iterable[Event | Kind]) -> Level:
     return found[0] if found else "client"
 
 
-def only_sampling(events: Iterable[Event | Kind]) -> Sampling:
+def only_sampling(events: Iterable[Event | Kind]) -> Cohorts:
     """The one sampling of all events, of batches for records: two relations cannot share one epsilon."""
     found = sorted({(e if isinstance(e, Kind) else kind(e)).neighbours for e in events})
     if len(found) > 1:
-        raise Mistake("sampling=poisson and fixed are mixed in one ledger: give every event the run's sampling")
+        raise Mistake(f"sampling={' and '.join(found)} are mixed in one ledger: give every event the run's sampling")
     return found[0] if found else "poisson"

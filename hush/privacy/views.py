@@ -19,7 +19,8 @@ from hush.privacy.tally import Floats, Members, Tally
 class Participation:
     """Per client, the sum of (1/multiplier)^2 over the rounds it took part in.
 
-    server counts the noise of the whole sum, upload the client's own share, rounds the updates joined.
+    server counts the noise of the whole sum, upload the client's own share, rounds the updates joined; model what the
+    models' readers face, where they know who takes part as well (sampling once).
     Known cohorts leave plain Gaussians, and these compose to one Gaussian at mu = sqrt(sum).
     Rounds that protect records are in `joins`: within its client a record is still drawn.
     """
@@ -27,7 +28,7 @@ class Participation:
     def __init__(self, clients: int) -> None:
         if clients < 1:
             raise Mistake(f"clients={clients} must be at least 1: give the number of registered clients")
-        self._server, self._upload = Tally(np.zeros(clients)), Tally(np.zeros(clients))
+        self._server, self._upload, self._model = (Tally(np.zeros(clients)) for _ in range(3))
         self.rounds: npt.NDArray[np.int64] = np.zeros(clients, dtype=np.int64)
         self.charged = 0  # events of the ledger that are counted here
         self.joins = Joins(clients)
@@ -54,6 +55,8 @@ class Participation:
         else:
             self._server.add(who, _cost(event.noise if event.server is None else event.server, event))
             self._upload.add(who, _cost(event.share, event))
+            if event.sampling == "once":
+                self._model.add(who, _cost(event.noise, event))
         self.charged += 1
         if event.label == "update":
             self.join(who)
@@ -91,7 +94,7 @@ class Participation:
         """
         if self.joins:
             return self.joins.at()
-        found: dict[str, float] = {}
+        found = {"model": math.sqrt(self._model.largest)}  # of turns that are public, else 0
         for name, tally in (("server", self._server), ("upload", self._upload)):
             found |= {name: math.sqrt(tally.largest), f"{name}_median": math.sqrt(tally.median)}
         return found
@@ -99,6 +102,8 @@ class Participation:
     def state(self) -> dict[str, npt.NDArray[Any]]:
         """The arrays themselves, for a checkpoint."""
         arrays = {"server": self.server, "upload": self.upload, "rounds": self.rounds}
+        if self._model.largest:
+            arrays["model"] = self._model.values
         return {**arrays, "charged": np.array([self.charged]), **self.joins.state()}
 
     @classmethod
@@ -107,6 +112,7 @@ class Participation:
         whole = cls.__new__(cls)
         whole._server, whole._upload = (Tally(np.array(state[name], np.float64)) for name in ("server", "upload"))
         whole.rounds = np.array(state["rounds"], np.int64)
+        whole._model = Tally(np.array(state.get("model", np.zeros(whole.rounds.size)), np.float64))
         whole.charged = int(np.asarray(state["charged"])[0])
         whole.joins = Joins.of(whole.rounds.size, state)
         return whole
@@ -127,8 +133,10 @@ class Spent:
         names = ["server", "server_median"] + ([] if secure else ["upload", "upload_median"])
         if not self.kinds:
             return dict.fromkeys(["model", *names], "none")
-        only_sampling(kind for kind, _ in self.kinds)
-        numbers = {"model": _model_epsilon(dict(self.kinds), delta, accountant, True)}
+        if only_sampling(kind for kind, _ in self.kinds) == "once" and not isinstance(self.extremes, Joined):
+            numbers = {"model": gaussian_epsilon(self.extremes["model"], delta, accountant)}
+        else:
+            numbers = {"model": _model_epsilon(dict(self.kinds), delta, accountant, True)}
         if isinstance(self.extremes, Joined):
             worst, median = self.extremes.epsilons(delta, accountant)  # an upload is as noisy as a client's sums
             numbers |= {name: median if name.endswith("_median") else worst for name in names}
@@ -144,8 +152,15 @@ def views(
     accountant: str = "pld",
     secure: bool = False,
 ) -> dict[str, float | str]:
-    """Epsilon by adversary of these events and participations; see Spent."""
-    return Spent(tuple(kinds(events).items()), participation.extremes()).epsilon(delta, accountant, secure)
+    """Epsilon by adversary of these events and participations; see Spent.
+
+    The ledger may be ahead of the participations, after a kill. Where turns are public, such an event is everybody's.
+    """
+    events, extremes = tuple(events), participation.extremes()
+    if not isinstance(extremes, Joined):
+        ahead = math.fsum(_cost(e.noise, e) for e in events[participation.charged :] if e.sampling == "once")
+        extremes["model"] = math.sqrt(extremes["model"] ** 2 + ahead)
+    return Spent(tuple(kinds(events).items()), extremes).epsilon(delta, accountant, secure)
 
 
 def stated(value: float) -> float | str:

@@ -7,6 +7,7 @@ from torch import Tensor
 from hush.spec import Context, Multipliers, Plan, Spec, Total
 from hush.stages.clip import AdaptiveClip, Clip
 from hush.stages.coins import Coins
+from hush.stages.correlated import CorrelatedNoise
 from hush.stages.feedback import TopFeedback
 from hush.stages.integer import IntegerNoise
 from hush.stages.noise import Noise, ServerNoise
@@ -22,6 +23,7 @@ __all__ = [
     "AdaptiveClip",
     "Clip",
     "Coins",
+    "CorrelatedNoise",
     "FixedPoint",
     "IntegerNoise",
     "Noise",

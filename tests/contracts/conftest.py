@@ -6,6 +6,7 @@ from hush.catalogue import ENTRIES, Entry
 from hush.knobs import Knobs
 
 APART = ("centralized", "standalone")
+ALIKE = ("hush-tiny", "hush-once")  # hush with other settings
 
 
 @pytest.fixture
@@ -29,6 +30,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     }
     for name, wanted in levels.items():
         if name in metafunc.fixturenames:
-            left = APART if name != "adaptive" else (*APART, "two-bit-dp")
+            left = (*APART, *ALIKE) if name != "adaptive" else (*APART, *ALIKE, "two-bit-dp")
             found: list[Entry] = [e for e in ENTRIES.values() if e.level in wanted and e.name not in left]
             metafunc.parametrize(name, found, ids=[e.name for e in found])

@@ -18,7 +18,7 @@ from hush.task import Task
 from hush.weights import flatten
 
 FRESH = ("fl-basic", "fl-bas-2", "fl-basic-dp", "fl-bas-2-dp", "fl-cs", "fl-cs-dp", "top-k-ef")
-WHOLE = ("std", "standard", "sign", "two-bit", "fedavg", "qsgd")
+WHOLE = ("std", "standard", "sign", "two-bit", "fedavg", "qsgd", "hush")
 N, K, HEAD, COHORT = 910, 91, 130, 5
 
 

@@ -256,3 +256,27 @@ def test_secure_sums_of_records_of_a_trusted_server_and_without_noise():
     bare = card(replace(SUMMED, private=False, paper_epsilon=None, integers=None))
     assert (bare["guarantee"], bare["secure"]["protocol"]) == ("none", "simulated")
     assert "Secure sum" in render(bare)
+
+
+def test_turns_that_are_public():
+    """The models' readers know them too; nothing is said of secret cohorts or of the papers' sampling."""
+    facts = replace(FACTS, sampling="once", cohort=250.0, rounds=24, participation_worst=1, participation_median=1.0)
+    found = card(facts)
+    assert found["relation"] == "add or remove one client"
+    assert found["paper"] is None
+    page = render(found)
+    assert "24, 250 of 6000 clients a round, by turns that are public" in page
+    assert found["adversaries"][0]["sees"].endswith("whose turn it is in which round is public")
+    words = " ".join(found["assumptions"])
+    assert "each client pays for its own turns alone" in words
+    assert "stays on the schedule, and adds zeros to the sum and its noise share" in words
+    assert "nobody outside the server learns who was drawn" not in words
+    assert "takes back" not in words
+
+
+def test_correlated_noise_names_who_must_keep_it():
+    facts = replace(FACTS, sampling="once", trusted=True, correlated=True)
+    words = " ".join(card(facts)["assumptions"])
+    assert "The server keeps what it drew secret, releases no round twice, and every client keeps to its turn" in words
+    assert "the server is trusted" in words
+    assert "noise share" not in words

@@ -44,3 +44,17 @@ def test_a_wrong_event_is_refused(field, value):
         replace(UPDATE, **{field: value})
     with pytest.raises(Mistake, match="sampling=often is not known"):
         replace(UPDATE, sampling="often")
+
+
+@pytest.mark.parametrize("wrong", [{"rate": 0.5}, {"slack": 1e-9}, {"round": 0}, {"level": "record"}])
+def test_turns_are_public(wrong):
+    """Where they are, nothing is amplified, no abort tells, and a vote would be one turn more."""
+    given = {"round": 1, "noise": 2.0, "share": 2.0, "rate": 1.0, "sampling": "once"}
+    assert relation(Event(**given).sampling) == "add or remove one client"
+    with pytest.raises(Mistake, match="sampling=once is for rounds of clients whose turns are public"):
+        Event(**(given | wrong))
+
+
+def test_batches_have_no_turns():
+    with pytest.raises(Mistake, match="sampling=once is not known"):
+        Event(1, 2.0, 2.0, 1.0, "poisson", level="record", batches="once")

@@ -109,3 +109,55 @@ def test_mistakes():
         Participation(5).add(EVENT, [5])
     with pytest.raises(Mistake, match="mixed"):
         views([EVENT, replace(EVENT, sampling="fixed")], Participation(2), DELTA)
+
+
+ONCE = replace(EVENT, noise=3.731, share=0.5, rate=1.0, sampling="once")
+
+
+def test_who_has_one_turn_pays_for_one_release():
+    """However many rounds there are: against the models' readers as against the server."""
+    events, participation = played(ONCE, [[0], [1], [2], [3], [4]])
+    found = views(events, participation, DELTA)
+    assert found["model"] == found["server"] == found["server_median"] == gaussian_epsilon(1 / 3.731, DELTA)
+    assert 0.999 < found["model"] <= 1
+    assert model_epsilon(events, DELTA) == pytest.approx(gaussian_epsilon(math.sqrt(5) / 3.731, DELTA))  # a bound
+
+
+def test_passes_compose():
+    events, participation = played(ONCE, [[0, 1], [2, 3, 4]] * 3)
+    assert views(events, participation, DELTA)["model"] == pytest.approx(gaussian_epsilon(math.sqrt(3) / 3.731, DELTA))
+    events, participation = played(ONCE, [[0, 1], [2, 3, 4], [0, 1]])  # the second pass has begun
+    found = views(events, participation, DELTA)
+    assert found["model"] == found["server"] == pytest.approx(gaussian_epsilon(math.sqrt(2) / 3.731, DELTA))
+    assert found["server_median"] == gaussian_epsilon(1 / 3.731, DELTA)
+
+
+def test_noise_of_a_trusted_server_holds_in_the_models_alone():
+    events, participation = played(replace(ONCE, server=0.0, share=0.0), [[0], [1], [2], [3], [4]])
+    found = views(events, participation, DELTA)
+    assert found["model"] == gaussian_epsilon(1 / 3.731, DELTA)
+    assert (found["server"], found["upload"]) == ("none", "none")
+
+
+def test_a_turn_that_was_taken_by_nobody_knows_whom_is_everybodys():
+    """After a kill the ledger may be ahead of the participations; or it holds another training."""
+    events, participation = played(ONCE, [[0], [1]])
+    events.append(replace(ONCE, round=3))
+    twice = gaussian_epsilon(math.sqrt(2) / 3.731, DELTA)
+    assert views(events, participation, DELTA)["model"] == pytest.approx(twice)
+    participation.catch_up(events)
+    found = views(events, participation, DELTA)
+    assert found["model"] == found["server"] == pytest.approx(twice)
+
+
+def test_turns_survive_a_checkpoint():
+    events, participation = played(ONCE, [[0, 1], [2], [0, 1]])
+    again = Participation.of(participation.state())
+    assert views(events, again, DELTA) == views(events, participation, DELTA)
+    _, drawn = played(EVENT, [[0, 1]])
+    assert "model" not in drawn.state()  # checkpoints of before stay as they were
+
+
+def test_turns_and_draws_do_not_mix():
+    with pytest.raises(Mistake, match="sampling=once and poisson are mixed"):
+        views([EVENT, ONCE], Participation(2), DELTA)

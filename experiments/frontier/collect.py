@@ -1,0 +1,76 @@
+"""From finished runs to what is committed: results.csv, frontier.png and the table for the README.
+
+python experiments/frontier/collect.py runs/frontier
+"""
+
+import csv
+import json
+import statistics
+import sys
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+HERE = Path(__file__).parent
+# Table 1 of the first paper, epsilon 1 by its own accounting: accuracy and kB up by scheme and ratio.
+PAPER = [
+    ("fl-top-dp 0.1 %", 0.76, 22.18),
+    ("fl-top-dp 0.5 %", 0.81, 110.88),
+    ("fl-cs-dp 5 %", 0.78, 887.13),
+    ("fl-std-dp", 0.56, 6653.48),
+]
+
+
+def main(folder: Path) -> None:
+    results = []
+    for path in sorted(HERE.glob("*.toml")):
+        runs = sorted((folder / path.stem).glob("seed-*"))
+        last = [json.loads((run / "rounds.jsonl").read_text().splitlines()[-1]) for run in runs]
+        accuracy = [row["accuracy"] for row in last]
+        up = [row["bytes"]["up"] for row in last]
+        epsilon = [row["epsilon"] for row in last]
+        results.append(
+            {
+                "run": path.stem,
+                "seeds": len(last),
+                "rounds": last[0]["round"],
+                "accuracy": round(statistics.mean(accuracy), 4),
+                "lowest": min(accuracy),
+                "highest": max(accuracy),
+                "payload_up_kB": round(statistics.mean(row["payload"]["mean"] for row in up) / 1000, 3),
+                "protocol_up_kB": round(statistics.mean(row["protocol"]["mean"] for row in up) / 1000, 3),
+                "epsilon_model": round(max(row["model"] for row in epsilon), 4),
+                "epsilon_server": round(max(row["server"] for row in epsilon), 2),
+            }
+        )
+    with (HERE / "results.csv").open("w", newline="") as file:
+        table = csv.DictWriter(file, results[0].keys(), lineterminator="\n")
+        table.writeheader()
+        table.writerows(results)
+    draw([row for row in results if row["run"] in ("hush-secure", "hush-tiny", "hush-once")])
+    for row in results:
+        print("| " + " | ".join(str(value) for value in row.values()) + " |")
+
+
+def draw(ours: list[dict[str, object]]) -> None:
+    figure, axes = plt.subplots(figsize=(8, 4.5), layout="constrained")
+    found = [(row["run"], row["accuracy"], row["payload_up_kB"]) for row in ours]
+    for label, colour, points in (
+        ("the first paper", "tab:gray", PAPER),
+        ("ours, whole numbers", "tab:blue", found),
+    ):
+        axes.scatter([kB for _, _, kB in points], [value for _, value, _ in points], label=label, color=colour)
+        for name, value, kB in points:
+            axes.annotate(name, (kB, value), xytext=(5, -12), textcoords="offset points", fontsize=8)
+    axes.set(xscale="log", xlabel="payload up per client, kB", ylabel="test accuracy")
+    axes.set_title("Fashion-MNIST, 6,000 clients of 10 pictures, epsilon 1")
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False, loc="lower left")
+    figure.savefig(HERE / "frontier.png", dpi=120)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

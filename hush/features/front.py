@@ -1,0 +1,103 @@
+"""From pictures to rows of a few numbers, by public numbers alone: everybody can make the same front, without data."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from hush import workers
+from hush.errors import Mistake
+from hush.features.basis import Basis, normalised
+from hush.features.pictures import pictures
+from hush.features.scattering import Scattering
+from hush.features.store import Numbers, digest, kept
+from hush.rng import PublicSeed
+
+VERSION = 1  # of what a front gives: a change to its parts makes a new one, so that no old file is taken for it
+SIDE = 32  # pixels; a longer side is shrunk to it
+MOST = 600  # directions that a basis is made with
+LARGE, MANY, FEW = 4096, 10_000, 4_000  # from so many features on a basis is of few procedural pictures, below of many
+PIECE = 256  # pictures in one go
+
+Tell = Callable[[int], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Front:
+    """Scattering, normalised, in a public basis: pictures of one shape to rows of `directions` numbers and a constant.
+
+    `numbers` describe it: who has the same ones has the same front, up to rounding.
+    """
+
+    shape: tuple[int, int, int]
+    scattering: Scattering
+    basis: Basis
+    numbers: Numbers
+
+    @property
+    def width(self) -> int:
+        """How many numbers a row has."""
+        return self.basis.size + 1
+
+    def __call__(self, images: Tensor, tell: Tell | None = None) -> Tensor:
+        """(n, channels, height, width) to (n, width). `tell` hears how many pictures are done, as it goes."""
+        if images.shape[1:] != self.shape:
+            raise Mistake(f"pictures of shape {tuple(images.shape[1:])} do not fit a front for {self.shape}: make one")
+        out = torch.empty(len(images), self.width)
+        starts = range(0, len(images), PIECE)
+        rows = workers.spread(lambda i: self.basis(_raw(self.scattering, images[i : i + PIECE])), starts)
+        for start, found in zip(starts, rows, strict=True):
+            out[start : start + PIECE] = found
+            if tell is not None:
+                tell(start + len(found))
+        return out
+
+    def features(self, images: Tensor, tell: Tell | None = None) -> Tensor:
+        """The same, from the cache on disk where these pictures went through this front before."""
+        images = images.contiguous()
+        numbers: Numbers = {"what": "features", "rows": len(images), "images": digest(images), **self.numbers}
+        return kept(numbers, lambda: self(images, tell))
+
+
+def front(shape: tuple[int, int, int], directions: int, order: int = 1, seed: int = 0) -> Front:
+    """The front for pictures of shape (channels, height, width) that gives `directions` numbers and a constant.
+
+    Of small pictures it gives as many numbers as there are.
+
+    Its basis comes from procedural pictures of the public seed; it is kept in the cache. Guarantee: no data is read.
+    """
+    scattering = Scattering(order)
+    shape = (shape[0], shape[1], shape[2])
+    small = (shape[0], *_sides(shape))
+    size = scattering.shape(torch.Size(small)).numel()
+    if not 1 <= directions <= MOST:
+        raise Mistake(f"directions={directions} must be 1 to {MOST}: 60 for few bytes, 600 for accuracy")
+    numbers: Numbers = {"version": VERSION, "order": order, "seed": seed}
+
+    def fit() -> Tensor:
+        made = pictures(MANY if size <= LARGE else FEW, small, PublicSeed(seed))
+        pieces = list(workers.spread(lambda piece: _raw(scattering, piece), torch.split(made, PIECE)))
+        basis = Basis.fit(torch.cat(pieces), MOST)
+        return torch.cat([basis.mean[None], basis.directions.t()])
+
+    whole = kept({"what": "basis", "shape": list(small), **numbers}, fit)
+    basis = Basis(whole[0], whole[1:].t())
+    basis = basis.first(min(directions, basis.size))  # small pictures have fewer
+    return Front(shape, scattering, basis, {**numbers, "shape": list(shape), "directions": directions})
+
+
+def _raw(scattering: Scattering, images: Tensor) -> Tensor:
+    """Normalised scattering features, (n, numbers). Channels of a picture are normalised apart."""
+    small = F.adaptive_avg_pool2d(images, _sides((images.shape[1], images.shape[2], images.shape[3])))
+    found = scattering(small)
+    apart = found.reshape(-1, scattering.channels, *found.shape[2:])
+    return normalised(apart).reshape(len(images), -1)
+
+
+def _sides(shape: tuple[int, int, int]) -> tuple[int, int]:
+    """Height and width after shrinking: the longer at most SIDE, the shape kept, none below 4 that was not."""
+    _, height, width = shape
+    ratio = min(1.0, SIDE / max(height, width))
+    return max(min(4, height), round(height * ratio)), max(min(4, width), round(width * ratio))
