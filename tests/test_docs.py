@@ -17,6 +17,7 @@ TEXTS = [
     "README.md",
     "docs/tutorial.md",
     "docs/schemes.md",
+    "docs/house.md",
     "docs/data.md",
     "docs/privacy.md",
     "docs/secure.md",

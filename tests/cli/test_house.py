@@ -1,0 +1,90 @@
+"""The house schemes as a person runs them: on pictures and tables, with their own rounds, refused with a sentence."""
+
+import json
+import sys
+import tomllib
+
+import pytest
+
+from hush.cli import main
+from hush.helmert import helmert
+
+BUDGET = ["--epsilon", "8", "--delta", "1e-3"]
+OWN = """
+import torch
+
+def load():
+    x = torch.randn(600, 6, generator=torch.Generator().manual_seed(0))
+    y = (x[:, 0] + x[:, 1] > 0).long() + (x[:, 2] > 1).long()
+    return (x[:500], y[:500]), (x[500:], y[500:])
+"""
+
+
+@pytest.fixture
+def ran(monkeypatch, capsys, tmp_path):
+    """Calls `hush run` in an empty directory: (status, the last row or the sentence, the configuration)."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words, out="r"):
+        monkeypatch.setattr(sys, "argv", ["hush", "run", *words, "--out", out, "--json"])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        said = capsys.readouterr()
+        if stopped.value.code != 0:
+            return stopped.value.code, said.err, None
+        return 0, json.loads(said.out), tomllib.loads((tmp_path / out / "config.toml").read_text())
+
+    return call
+
+
+def test_clients_in_their_turns(ran, tmp_path):
+    """Rounds decide the cohorts; the model and the server are worth the same; the card says whose turns are public."""
+    status, last, config = ran("hush-once", "--data", "digits", *BUDGET, "--rounds", "4")
+    assert status == 0, last
+    assert config["sampling"] == {"kind": "once", "cohort": 32, "passes": 1, "floor": 0}
+    assert last["epsilon"]["model"] == pytest.approx(last["epsilon"]["server"])
+    assert 7.9 < last["epsilon"]["model"] <= 8
+    assert last["accuracy"] > 0.7
+    card = json.loads((tmp_path / "r" / "privacy.json").read_text())["card"]
+    assert any("procedural pictures" in line for line in card["unnoised"])
+    assert card["participation"]["worst"] == 1
+
+
+def test_its_own_rounds_and_a_resume(ran, tmp_path):
+    """15 rounds unless others are asked for; what the configuration says runs again to the same model."""
+    status, last, config = ran("hush-tiny", "--data", "digits", *BUDGET, "--cohort", "20")
+    assert (status, last["round"]) == (0, 15), last
+    assert (config["run"]["rounds"], config["scheme"]["directions"], config["model"]["name"]) == (15, 70, "head")
+    again = ran(str(tmp_path / "r" / "config.toml"), out="again")
+    assert again[1]["accuracy"] == last["accuracy"]
+    models = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("r", "again")]
+    assert models[0] == models[1]
+
+
+def test_rows_of_a_table(ran, tmp_path):
+    (tmp_path / "own.py").write_text(OWN)
+    status, last, config = ran("hush", "--data", "own.py:load", "--clients", "100", *BUDGET, "--rounds", "3")
+    assert status == 0, last
+    assert last["bytes"]["up"]["payload"]["max"] % (4 * 2 * 7) == 0  # (3 classes - 1) x (6 numbers + the constant)
+    assert config["model"]["name"] == "head"
+    assert helmert(3).shape == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["hush", "--model", "cnn"], "hush trains on features: leave model out"),
+        (["hush", "--clip", "public"], "hush has a bound of its own"),
+        (["hush-once", "--cohort", "10"], "cohort=10 does not follow from the rounds"),
+        (["hush-once", "--rounds", "5", "--passes", "2"], "rounds=5 are not 2 equal passes"),
+        (["hush", "--sampling", "poisson", "--passes", "2"], "passes belongs to sampling once"),
+        (["fl-top-dp", "--directions", "9"], "fl-top-dp trains on the data itself"),
+        (["hush", "--order", "3"], "order"),
+        (["hush", "--average", "1"], "average"),
+    ],
+)
+def test_refused(ran, words, sentence):
+    status, said, _ = ran(words[0], "--data", "digits", *BUDGET, *words[1:])
+    assert status == 2
+    assert sentence in said
+    assert said.count("\n") == 1
