@@ -21,7 +21,7 @@ def run(
     data: Annotated[
         str | None, typer.Option(help="A set by name, a schema.toml, an .npz, or file.py:function.")
     ] = None,
-    model: Annotated[str | None, typer.Option(help="cnn, mlp, linear, or file.py:function.")] = None,
+    model: Annotated[str | None, typer.Option(help="cnn, mlp, linear, head, or file.py:function.")] = None,
     ratio: Annotated[float | None, typer.Option(help="Fraction of the weights that travels.")] = None,
     clip: Annotated[str | None, typer.Option(help="A number, paper, public or adaptive.")] = None,
     select: Annotated[str | None, typer.Option(help="Top-K by public data or by a noisy vote.")] = None,
