@@ -90,7 +90,11 @@ def test_the_weights_come_from_the_seed() -> None:
         ("cnn-color", (32, 32, 3), "'cnn-color' needs pictures of at least 8x8"),
         ("cnn-color", (1, 28, 28), "'cnn-color' needs pictures of 3 colours, not of 1 channels: use cnn-small"),
         ("cnn", (1, 3, 3), "'cnn' needs pictures of at least 4x4"),
-        ("cnn-tiny", (1, 28, 28), "'cnn-tiny' is not known: choose cnn, cnn-small, cnn-color, mlp, linear, head or write"),
+        (
+            "cnn-tiny",
+            (1, 28, 28),
+            "'cnn-tiny' is not known: choose cnn, cnn-small, cnn-color, mlp, linear, head or write",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(name: str, shape: tuple[int, ...], words: str) -> None:
