@@ -1,0 +1,130 @@
+"""The data of a run, and who holds which part of it: found, turned into features, split."""
+
+from dataclasses import dataclass, replace
+from typing import cast
+
+import torch
+from torch import Tensor
+
+from hush import catalogue
+from hush.catalogue import Entry
+from hush.config import Config, Data
+from hush.coordinates import TopK
+from hush.data import DataSet, Samples, Split, load, partition, public_batch, samples
+from hush.data.sparse import Sparse
+from hush.errors import Mistake
+from hush.features import unit
+from hush.features.front import front
+from hush.knobs import Knobs
+from hush.own import call
+from hush.rng import PublicSeed
+
+
+@dataclass(frozen=True)
+class Habit:
+    """What is usual for a data set: used where the configuration and the scheme are silent."""
+
+    clients: int = 100
+    cohort: int = 20
+    model: str = "mlp"
+    loss: str = "cross-entropy"
+    rate: float = 0.1
+    public: str | None = None
+
+
+HABITS = {
+    "fashion-mnist": Habit(clients=6000, cohort=100, model="cnn", rate=0.215, public="mnist"),
+    "mnist": Habit(clients=6000, cohort=100, model="cnn", rate=0.215, public="fashion-mnist"),
+    "cifar10": Habit(clients=100, cohort=20, model="cnn-color", public="cifar100"),
+    "cifar100": Habit(clients=100, cohort=20, model="cnn-color", public="cifar10"),
+    "digits": Habit(clients=130, cohort=30),
+}
+BINARY = "binary-cross-entropy"
+RECORDS = Habit(cohort=3, loss=BINARY, rate=0.01)  # records with a yes or no to predict
+
+
+def found(name: str, seed: int) -> DataSet:
+    if ".py:" not in name:
+        return load(name, seed=seed)
+    found = call(name)
+    if isinstance(found, DataSet):
+        return found
+    if not isinstance(found, tuple) or len(found) not in (2, 3):
+        raise Mistake(f"{name} must return (train, test) or (train, test, public), each (inputs, targets) or a Dataset")
+    parts = [samples(part) for part in found]
+    whole = parts[0].targets
+    classes = 1 if whole.is_floating_point() else int(max(part.targets.max() for part in parts)) + 1
+    public = parts[2] if len(parts) == 3 else None
+    return DataSet(name, parts[0], parts[1], classes, source=name, digest="none known", public=public)
+
+
+def split(config: Config, data: DataSet, habit: Habit, entry: Entry) -> tuple[Config, Split]:
+    """Who holds what, and the configuration that says so in full."""
+    wanted, habit = config.data, replace(habit, clients=entry.usual.get("clients", habit.clients))
+    kind = "pooled" if entry.build is catalogue.centralized else wanted.partition or ("column" if data.split else "iid")
+    column = (wanted.column or data.split) if kind == "column" else wanted.column
+    wanted = wanted.model_copy(update={"partition": kind, "column": column})
+    return config.model_copy(update={"data": wanted}), _parts(wanted, data, habit, config.run.seed)
+
+
+def _parts(wanted: Data, data: DataSet, habit: Habit, seed: int) -> Split:
+    rows = len(data.train)
+    if wanted.partition == "pooled":
+        return partition.iid(rows, 1, seed)
+    clients = wanted.clients or min(habit.clients, rows)
+    if wanted.partition == "iid":
+        return partition.iid(rows, clients, seed, wanted.size)
+    if wanted.partition == "shards":
+        return partition.shards(data.train.targets, clients, seed, wanted.shards or 2)
+    if wanted.partition == "dirichlet":
+        return partition.dirichlet(data.train.targets, clients, wanted.alpha or 0.5, seed)
+    if wanted.column is None or wanted.column not in data.columns:
+        known = ", ".join(data.columns) or "none"
+        raise Mistake(f"partition 'column' needs the name of a column, not {wanted.column!r} (there are: {known})")
+    split = partition.column(data.columns[wanted.column])
+    if wanted.clients is not None and wanted.clients != len(split):
+        raise Mistake(f"clients={wanted.clients}, but column {wanted.column!r} names {len(split)}: leave clients out")
+    return split
+
+
+def public(
+    config: Config, entry: Entry, knobs: Knobs, data: DataSet, habit: Habit
+) -> tuple[Samples | None, tuple[str, ...]]:
+    """The public batch, where something needs it, and what the card says of it."""
+    chosen = isinstance(entry.build(replace(knobs, noise=1.0)).coordinates, TopK) and config.scheme.select == "public"
+    if not chosen and config.scheme.clip != "public":
+        return None, ()
+    size, seed = config.data.public_size, config.run.seed
+    name = config.data.public or habit.public
+    if name is not None and name == config.data.name and data.public is None:
+        raise Mistake(f"public={name!r} is the clients' own data: name another set, or give rows that no client holds")
+    if name is not None:
+        batch, note = public_batch(name, size, seed, data.train.inputs.shape[1:])
+    elif data.public is not None:
+        order = torch.from_numpy(PublicSeed(seed).generator("public batch").permutation(len(data.public)))
+        batch, note = (
+            data.public.rows(order[:size]),
+            f"{min(size, len(data.public))} public rows of {data.name}",
+        )
+    else:
+        return None, ()
+    return batch, (f"public batch: {note}",)
+
+
+def featured(data: DataSet, knobs: Knobs) -> DataSet:
+    """The same set with public features of its pictures, or rows of its numbers, in place of them."""
+    shape = tuple(data.train.inputs.shape[1:])
+    if isinstance(data.train.inputs, Sparse):
+        return data
+    pictures = len(shape) == 3
+    make = front((shape[0], shape[1], shape[2]), knobs.directions or 200, knobs.order).features if pictures else unit
+    known = {
+        name: replace(part, inputs=make(cast(Tensor, part.inputs)))
+        for name in ("train", "test", "public")
+        if (part := getattr(data, name)) is not None
+    }
+    note = (
+        f"features: scattering of order {knobs.order} in a basis from procedural pictures, for which no data is read;"
+        " what kind of pictures, and the scheme's settings, were chosen on held-out clients of Fashion-MNIST"
+    )
+    return replace(data, **known, notes=(*data.notes, note) if pictures else data.notes)
