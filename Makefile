@@ -18,7 +18,7 @@ demo: $(VENV)/installed
 	@$(BIN)/hush data fetch fashion-mnist
 	@$(BIN)/hush run experiments/frontier/hush-secure.toml --out runs/demo/hush --resume
 	@$(BIN)/hush run experiments/demo.toml --out runs/demo/fl-top-dp --resume
-	@$(BIN)/hush compare runs/demo/hush runs/demo/fl-top-dp
+	@$(BIN)/hush compare runs/demo/hush runs/demo/fl-top-dp --out runs/demo/compare.png
 
 test: $(VENV)/installed
 	$(BIN)/pytest
