@@ -137,7 +137,7 @@ def test_bits_and_loss(task: Task, knobs: Knobs) -> None:
     with pytest.raises(Mistake, match=r"loss=0 must be positive"):
         secured(base, task, loss=0.0)
     with pytest.raises(Mistake, match=r"kind=laplace"):
-        secured(base, task, kind="laplace")  # type: ignore[arg-type]
+        secured(base, task, kind="laplace")
 
 
 def test_the_reach_of_weighted_updates(task: Task, knobs: Knobs) -> None:

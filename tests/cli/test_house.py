@@ -1,12 +1,10 @@
 """The house schemes as a person runs them: on pictures and tables, with their own rounds, refused with a sentence."""
 
 import json
-import sys
 import tomllib
 
 import pytest
 
-from hush.cli import main
 from hush.helmert import helmert
 
 BUDGET = ["--epsilon", "8", "--delta", "1e-3"]
@@ -21,18 +19,14 @@ def load():
 
 
 @pytest.fixture
-def ran(monkeypatch, capsys, tmp_path):
-    """Calls `hush run` in an empty directory: (status, the last row or the sentence, the configuration)."""
-    monkeypatch.chdir(tmp_path)
+def ran(hush, tmp_path):
+    """Calls `hush run`: (status, the last row or the sentence, the configuration)."""
 
     def call(*words, out="r"):
-        monkeypatch.setattr(sys, "argv", ["hush", "run", *words, "--out", out, "--json"])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        said = capsys.readouterr()
-        if stopped.value.code != 0:
-            return stopped.value.code, said.err, None
-        return 0, json.loads(said.out), tomllib.loads((tmp_path / out / "config.toml").read_text())
+        status, said, err = hush("run", *words, "--out", out, "--json")
+        if status != 0:
+            return status, err, None
+        return 0, json.loads(said), tomllib.loads((tmp_path / out / "config.toml").read_text())
 
     return call
 

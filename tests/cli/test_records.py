@@ -1,29 +1,12 @@
 """hush run on hospital records: what a run says of records, what it refuses, and repetitions."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
-from hush.cli import main
-
 SCHEMA = str(Path(__file__).parents[2] / "examples" / "hospital" / "schema.toml")
 DP = ["run", "fl-sign-dp", "--data", SCHEMA, "--noise", "2", "--delta", "1e-3", "--batch", "20", "--rounds", "2"]
-
-
-@pytest.fixture
-def hush(monkeypatch, capsys, tmp_path):
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["hush", *map(str, arguments)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        return stopped.value.code, *capsys.readouterr()
-
-    return call
 
 
 def test_a_run_says_what_it_protects(hush):

@@ -2,14 +2,12 @@
 
 import json
 import math
-import sys
 import tomllib
 
 import numpy as np
 import pytest
 
 from hush import config, job
-from hush.cli import main
 from hush.experiment import build
 from hush.privacy import Ledger
 
@@ -28,21 +26,6 @@ QUICK = [
     "10",
 ]
 PRIVATE = ["run", "fl-top-dp", *QUICK, "--noise", "1"]
-
-
-@pytest.fixture
-def hush(monkeypatch, capsys, tmp_path):
-    """Calls the command line in an empty directory: (status, standard output, standard error)."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*words):
-        monkeypatch.setattr(sys, "argv", ["hush", *map(str, words)])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        out = capsys.readouterr()
-        return stopped.value.code, out.out, out.err
-
-    return call
 
 
 def rows(path):

@@ -1,32 +1,16 @@
 """--secure as a person uses it: what it runs, what it leaves, what it refuses."""
 
 import json
-import sys
 import tomllib
 
 import pytest
 
-from hush.cli import _spelled, main
+from hush.cli import _spelled
 from hush.config import Secure
 from hush.privacy import Ledger
 
 QUICK = ["--data", "digits", "--model", "linear", "--rounds", "2", "--clients", "40", "--cohort", "8"]
 QUICK += ["--sampling", "fixed"]
-
-
-@pytest.fixture
-def hush(monkeypatch, capsys, tmp_path):
-    """Calls the command line in an empty directory: (status, standard output, standard error)."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*words):
-        monkeypatch.setattr(sys, "argv", ["hush", *map(str, words)])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        out = capsys.readouterr()
-        return stopped.value.code, out.out, out.err
-
-    return call
 
 
 @pytest.fixture
