@@ -14,11 +14,15 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	@$(BIN)/pip install --quiet --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
-demo: $(VENV)/installed
-	@$(BIN)/hush data fetch fashion-mnist
-	@$(BIN)/hush run experiments/frontier/hush-secure.toml --out runs/demo/hush --resume
-	@$(BIN)/hush run experiments/demo.toml --out runs/demo/fl-top-dp --resume
+demo: runs/demo/hush/model.safetensors runs/demo/fl-top-dp/model.safetensors | $(VENV)/installed
 	@$(BIN)/hush compare runs/demo/hush runs/demo/fl-top-dp --out runs/demo/compare.png
+
+# A run that is finished has its model and stays; one that was stopped goes on.
+runs/demo/hush/model.safetensors: experiments/frontier/hush-secure.toml | $(VENV)/installed
+	@$(BIN)/hush run $< --out $(@D) --resume
+
+runs/demo/fl-top-dp/model.safetensors: experiments/demo.toml | $(VENV)/installed
+	@$(BIN)/hush run $< --out $(@D) --resume
 
 test: $(VENV)/installed
 	$(BIN)/pytest

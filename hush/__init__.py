@@ -4,6 +4,7 @@ from hush.aggregators import BitVote, SecureSum, Sum
 from hush.catalogue import scheme
 from hush.coordinates import All, Only, RandomK, TopK, Vote
 from hush.data import Samples, Sparse, Split, load, partition, samples
+from hush.downlink import Coarse, Exact
 from hush.errors import Aborted, Mistake
 from hush.metrics import evaluate
 from hush.privacy import Ledger
@@ -44,10 +45,12 @@ __all__ = [
     "Average",
     "BitVote",
     "Clip",
+    "Coarse",
     "Coins",
     "CorrelatedNoise",
     "Dpsgd",
     "Engine",
+    "Exact",
     "Fixed",
     "FixedPoint",
     "IntegerNoise",

@@ -15,6 +15,7 @@ from hush.stages import (
     AdaptiveClip,
     Clip,
     Coins,
+    CorrelatedNoise,
     Noise,
     Qsgd,
     Sense,
@@ -137,6 +138,16 @@ def _trusted(k: Knobs) -> ServerNoise:
     return ServerNoise(k.multiplier())
 
 
+def _correlated(k: Knobs) -> CorrelatedNoise:
+    drawn = k.cohorts()
+    if not isinstance(drawn, Once):
+        raise Mistake(
+            f"sampling={drawn.kind} has no turns, and noise that later rounds take back counts on them: take once, or"
+            " a scheme with other noise, as hush"
+        )
+    return CorrelatedNoise(k.multiplier(), drawn.rounds, drawn.passes)
+
+
 def _coins(k: Knobs) -> Coins:
     # A cohort of random size must not be told by the number of coins: spare places are filled with fair ones.
     return Coins(k.multiplier(), 2 if k.bits is None else k.bits, spare=0.0 if isinstance(k.sampling, Fixed) else 6.0)
@@ -145,6 +156,7 @@ def _coins(k: Knobs) -> Coins:
 _HOW: dict[Callable[[Knobs], Stage], str] = {
     _shares: "clipped, noise in shares",
     _trusted: "clipped, noise by the server",
+    _correlated: "clipped, noise by the server that later rounds take back",
     _coins: "clipped, biased coins",
 }
 
@@ -191,12 +203,14 @@ class Entry:
     def scheme(self, knobs: Knobs) -> Scheme:
         """The scheme; the private variant clips what travels and adds noise, with uniform weights."""
         if self.level == "client" and knobs.sampling is None:
-            knobs = replace(knobs, sampling=Poisson(100 / 6000))
+            knobs = replace(knobs, sampling=self.usual.get("sampling", Poisson(100 / 6000)))
         base = self.build(knobs)
         if base.step == Average():
             base = replace(base, step=knobs.step())
         if knobs.average:
             base = replace(base, average=knobs.average)
+        if knobs.down:
+            base = replace(base, down=knobs.downlink())
         if self.level != "client":
             return base
         kept = tuple(stage for stage in base.stages if isinstance(stage, Sense))
@@ -232,14 +246,16 @@ _OTHERS = [
 
 
 # The house schemes. All was chosen on held-out clients of Fashion-MNIST: experiments/frontier.
-_HEAD = {"rate": 30.0, "steps": 5, "batch": None, "clip": Clip(0.3)}
+_HEAD = {"rate": 30.0, "steps": 5, "batch": None, "clip": Clip(0.3), "down": 8}
 _BEST = {"sampling": Poisson(1 / 20), "rounds": 60, "momentum": 0.8, "server_rate": 27.0, "average": 0.9}
 _TINY = {"sampling": Poisson(1 / 60), "rounds": 15, "momentum": 0.8, "server_rate": 53.0, "average": 0.7}
 _ONCE = {"sampling": Once(12), "rounds": 12, "momentum": 0.5, "server_rate": 80.0, "average": 0.3, "rate": 40.0}
+_LATER = {"sampling": Once(16), "rounds": 16, "momentum": 0.7, "server_rate": 80.0, "average": 0.6}
 _OURS = [
     Entry("hush", "hush", house, "client", {**_HEAD, **_BEST, "directions": 600, "order": 2}),
     Entry("hush-tiny", "hush", house, "client", {**_HEAD, **_TINY, "directions": 70, "order": 1}),
     Entry("hush-once", "hush", house, "client", {**_HEAD, **_ONCE, "directions": 210, "order": 2}),
+    Entry("hush-trusted", "hush", house, "client", {**_HEAD, **_LATER, "directions": 400, "order": 2}, _correlated),
 ]
 
 
@@ -298,7 +314,11 @@ def has(scheme: Scheme, setting: str) -> bool:
     return any(isinstance(part, OWN[setting]) for part in (scheme.coordinates, *scheme.stages, scheme.step))
 
 
-_FREE = ("batch", "epochs", "bits", "noise", "vote", "share", "momentum", "server_rate", "directions")
+_WHOLE = (
+    *("steps", "epochs", "batch", "probe", "places", "bits", "chunks", "seed"),
+    *("directions", "order", "down"),
+)
+_FREE = ("batch", "epochs", "bits", "noise", "vote", "share", "momentum", "server_rate", "directions", "down")
 
 
 def entry(name: str) -> Entry:
@@ -333,7 +353,7 @@ def scheme(name: str, **knobs: object) -> Scheme:
     if not isinstance(clip, Clip | AdaptiveClip):
         raise Mistake(f"clip={clip!r} is not a bound: give a number, 'adaptive', or a Clip")
     for key, value in knobs.items():
-        whole = key in ("steps", "epochs", "batch", "probe", "places", "bits", "chunks", "seed", "directions", "order")
+        whole = key in _WHOLE
         free = value is None and key in _FREE
         if key in ("sampling", "clip", "balance", "batches") or free:
             continue

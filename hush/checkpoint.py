@@ -17,17 +17,14 @@ from hush.state import Books, State
 from hush.traffic import Traffic
 
 Facts = dict[str, Any]
+KEPT = ("live", "drift", "average", "owed")  # of a state, where it has them
 
 
 def save_state(path: Path, state: State, facts: Facts) -> None:
     """The state and a few plain facts of the caller."""
     tensors = {"weights": state.weights, "traffic": torch.from_numpy(state.traffic.counts)}
-    if state.live is not None:
-        tensors["live"] = state.live
-    if state.drift is not None:
-        tensors["drift"] = state.drift
-    if state.average is not None:
-        tensors["average"] = state.average
+    kept = {name: getattr(state, name) for name in KEPT}
+    tensors |= {name: tensor for name, tensor in kept.items() if tensor is not None}
     tensors |= {f"memory {name}": torch.from_numpy(a) for name, a in state.memory.state().items()}
     tensors |= {f"joined {name}": torch.from_numpy(a) for name, a in state.participation.state().items()}
     phases = state.traffic.phases
@@ -55,8 +52,8 @@ def load_state(path: Path) -> tuple[State, Facts]:
     phases = {name: tensors[f"phase {name}"].numpy() for name in head.get("phases", ())}
     traffic = Traffic(counts.shape[1], counts, phases)
     books = Books(head["round"], traffic, Participation.of(joined), Memory.of(memory))
-    kept = (tensors.get(name) for name in ("drift", "average"))
-    whole = State(head["round"], tensors["weights"], tensors.get("live"), head["clip"], books, *kept)
+    kept = {name: tensors.get(name) for name in KEPT}
+    whole = State(round=head["round"], weights=tensors["weights"], clip=head["clip"], books=books, **kept)
     return whole, head["facts"]
 
 

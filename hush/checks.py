@@ -6,7 +6,7 @@ from hush.config import Config, Secure
 from hush.coordinates import TopK
 from hush.errors import Mistake
 from hush.knobs import Knobs
-from hush.stages import Clip, Noise, ServerNoise
+from hush.stages import Clip, CorrelatedNoise, Noise, ServerNoise
 
 
 def check(config: Config, entry: Entry) -> None:
@@ -58,6 +58,9 @@ def check(config: Config, entry: Entry) -> None:
             for key in OWN
             if key != "ratio"  # which one gives to many schemes at once, to compare them
         },
+        f"sampling={config.sampling.kind} has no turns, and {entry.name} counts on them: leave it out, or take hush": (
+            isinstance(usual.source, CorrelatedNoise) and config.sampling.kind not in (None, "once")
+        ),
         f"{entry.name} sends nothing: leave secure out": secure.mode is not None and usual.apart,
         f"{entry.name} takes votes and not sums: leave secure out": (
             secure.mode is not None and isinstance(usual.aggregator, BitVote)
@@ -69,7 +72,7 @@ def check(config: Config, entry: Entry) -> None:
             secure.noise is not None and not isinstance(usual.source, Noise)
         ),
         f"{entry.name} has no noise that rounding could add to: leave loss out": (
-            secure.loss is not None and not isinstance(usual.source, Noise | ServerNoise)
+            secure.loss is not None and not isinstance(usual.source, Noise | ServerNoise | CorrelatedNoise)
         ),
         "loss and bits are both given: give one, the other follows from it": (
             secure.loss is not None and scheme.bits is not None and not has(usual, "bits")

@@ -59,6 +59,7 @@ class Scheme(_Table):
     momentum: Annotated[float, Field(ge=0, lt=1)] | None = None
     server_rate: Annotated[float, Field(gt=0, lt=1e30)] | None = None
     average: Annotated[float, Field(gt=0, lt=1)] | None = None
+    down: Literal[2, 4, 8, 32] | None = None
     directions: Annotated[int, Field(ge=1, le=600)] | None = None
     order: Literal[1, 2] | None = None
 

@@ -49,6 +49,11 @@ class Coordinates(Protocol):
         ...
 
 
+def sent_down(coordinates: Coordinates, live: Tensor | None) -> Tensor | slice:
+    """Which weights travel down: the live ones where they stay the same, else all."""
+    return live if live is not None and coordinates.fixed else slice(None)
+
+
 @dataclass(frozen=True)
 class All:
     """Every weight."""

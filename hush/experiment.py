@@ -14,6 +14,7 @@ from hush.checks import check
 from hush.clipping import public_bound
 from hush.config import Config
 from hush.data import DataSet
+from hush.data.fetch import Say
 from hush.data.sparse import Sparse
 from hush.errors import Mistake
 from hush.holdings import BINARY, HABITS, RECORDS, Habit
@@ -49,8 +50,11 @@ class Experiment:
     files: tuple[Path, ...] = ()
 
 
-def build(config: Config) -> Experiment:
-    """Load the data, make the model, resolve clip and noise. The result's config is runnable as it is."""
+def build(config: Config, say: Say = holdings.quiet) -> Experiment:
+    """Load the data, make the model, resolve clip and noise. The result's config is runnable as it is.
+
+    `say` hears how far the features of pictures are, a sentence each time.
+    """
     entry = catalogue.entry(config.scheme.name)
     check(config, entry)  # before any data is loaded
     if "rounds" not in config.run.model_fields_set:
@@ -62,7 +66,7 @@ def build(config: Config) -> Experiment:
     habit = HABITS.get(config.data.name, RECORDS if binary else Habit())
     knobs = _knobs(config, entry, habit)
     if entry.featured:
-        data, habit = holdings.featured(data, knobs), replace(habit, model="head")
+        data, habit = holdings.featured(data, knobs, say), replace(habit, model="head")
     config, split = holdings.split(config, data, habit, entry)
     sampling = _sampling(config, entry, len(split), habit)
     knobs, loss, notes = _balanced(config, entry, replace(knobs, sampling=sampling), data, habit)
@@ -97,6 +101,7 @@ def build(config: Config) -> Experiment:
             **{key: getattr(knobs, key) if catalogue.has(scheme, key) else None for key in catalogue.OWN},
             **_bits(scheme),
             "average": scheme.average or None,
+            "down": None if scheme.apart else scheme.down.bits,
             "directions": knobs.directions if entry.featured else None,
             "order": knobs.order if entry.featured else None,
         },
@@ -139,7 +144,7 @@ def _knobs(config: Config, entry: Entry, habit: Habit) -> Knobs:
             **{key: getattr(config.scheme, key) for key in catalogue.OWN if getattr(config.scheme, key) is not None},
             **{
                 key: getattr(config.scheme, key)
-                for key in ("average", "directions", "order")
+                for key in ("average", "down", "directions", "order")
                 if getattr(config.scheme, key) is not None
             },
             "seed": config.run.seed,

@@ -11,6 +11,7 @@ from hush.catalogue import Entry
 from hush.config import Config, Data
 from hush.coordinates import TopK
 from hush.data import DataSet, Samples, Split, load, partition, public_batch, samples
+from hush.data.fetch import Say
 from hush.data.sparse import Sparse
 from hush.errors import Mistake
 from hush.features import unit
@@ -111,20 +112,48 @@ def public(
     return batch, (f"public batch: {note}",)
 
 
-def featured(data: DataSet, knobs: Knobs) -> DataSet:
-    """The same set with public features of its pictures, or rows of its numbers, in place of them."""
-    shape = tuple(data.train.inputs.shape[1:])
+def quiet(line: str) -> None:
+    """Says nothing."""
+
+
+def featured(data: DataSet, knobs: Knobs, say: Say = quiet) -> DataSet:
+    """The same set with public features of its pictures, or rows of its numbers, in place of them.
+
+    Rows of two sides are pictures of one channel. `say` hears how far the features are, where the cache has none.
+    """
     if isinstance(data.train.inputs, Sparse):
         return data
-    pictures = len(shape) == 3
-    make = front((shape[0], shape[1], shape[2]), knobs.directions or 200, knobs.order).features if pictures else unit
-    known = {
-        name: replace(part, inputs=make(cast(Tensor, part.inputs)))
-        for name in ("train", "test", "public")
-        if (part := getattr(data, name)) is not None
-    }
-    note = (
-        f"features: scattering of order {knobs.order} in a basis from procedural pictures, for which no data is read;"
-        " what kind of pictures, and the scheme's settings, were chosen on held-out clients of Fashion-MNIST"
-    )
-    return replace(data, **known, notes=(*data.notes, note) if pictures else data.notes)
+    parts = {name: part for name in ("train", "test", "public") if (part := getattr(data, name)) is not None}
+    inputs = {name: cast(Tensor, part.inputs) for name, part in parts.items()}
+    notes = data.notes
+    if inputs["train"].dim() in (3, 4):
+        inputs = _pictured(
+            {name: x if x.dim() == 4 else x.unsqueeze(1) for name, x in inputs.items()}, knobs, data, say
+        )
+        notes += (
+            f"features: scattering of order {knobs.order} in a basis from procedural pictures, for which no data is"
+            " read; what kind of pictures, and the scheme's settings, were chosen on held-out clients of Fashion-MNIST",
+        )
+    else:
+        inputs = {name: unit(x) for name, x in inputs.items()}
+    known = {name: replace(part, inputs=inputs[name]) for name, part in parts.items()}
+    return replace(data, **known, notes=notes)
+
+
+def _pictured(inputs: dict[str, Tensor], knobs: Knobs, data: DataSet, say: Say) -> dict[str, Tensor]:
+    """Features of pictures, with progress counted over all parts of the set."""
+    channels, height, width = inputs["train"].shape[1:]
+
+    def basis(done: int, of: int) -> None:
+        say(f"basis for features of {data.name}: {done} of {of} procedural pictures")
+
+    made = front((channels, height, width), knobs.directions or 200, knobs.order, tell=basis)
+    found, before, total = {}, 0, sum(map(len, inputs.values()))
+    for name, images in inputs.items():
+
+        def tell(done: int, of: int, before: int = before) -> None:
+            say(f"features of {data.name}: {before + done} of {total} pictures")
+
+        found[name] = made.features(images, tell)
+        before += len(images)
+    return found

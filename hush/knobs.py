@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hush.coordinates import Coordinates, TopK, Vote
+from hush.downlink import Coarse, Downlink, Exact
 from hush.errors import Mistake
 from hush.sampling import Fixed, Sampling
 from hush.stages import AdaptiveClip, Clip
@@ -15,14 +16,14 @@ from hush.trainers import Balance, Dpsgd, Sgd
 class Knobs:
     """What a catalogue entry lets the user set. Defaults are the first paper's for Fashion-MNIST.
 
-    Without `sampling`: 100 of 6,000 clients, by Poisson sampling where a guarantee stands on it. A private
-    scheme has no default for its noise. `epochs` instead of `steps` is passes over the client's own rows; a
-    `batch` of None is all of them. `gamma`: the step of schemes that send signs. `balance`, `share`: what a
-    record-level trainer does about a rare class; `batches`: how it draws. `places`, `bound`, `follow`: two-bit's p
-    and m. `bits`: what a weight takes on the wire, where that can be chosen. `chunks`, `seed` (a public one):
-    compressive sensing. `momentum`, `server_rate`: the server's step, where it moves by the mean; without them it is
-    the mean itself. `average`: what the released model keeps of the one before. `directions`, `order`: the public
-    features of pictures that a house scheme trains on, see hush.features.
+    Without `sampling`: 100 of 6,000 clients, by Poisson sampling where a guarantee stands on it. A private scheme has
+    no default for its noise. `epochs` instead of `steps` is passes over the client's own rows; a `batch` of None is all
+    of them. `gamma`: the step of schemes that send signs. `balance`, `share`: what a record-level trainer does about a
+    rare class; `batches`: how it draws. `places`, `bound`, `follow`: two-bit's p and m. `bits`: what a weight takes on
+    the wire, where that can be chosen. `chunks`, `seed` (a public one): compressive sensing. `momentum`, `server_rate`:
+    the server's step, where it moves by the mean; without them it is the mean itself. `down`: the bits of a weight on
+    its way to the clients, 32 if not given. `average`: what the released model keeps of the one before. `directions`,
+    `order`: the public features of pictures that a house scheme trains on, see hush.features.
     """
 
     sampling: Sampling | None = None
@@ -47,6 +48,7 @@ class Knobs:
     momentum: float | None = None
     server_rate: float | None = None
     average: float = 0.0
+    down: int | None = None
     directions: int | None = None
     order: int = 1
     seed: int = 0
@@ -54,6 +56,10 @@ class Knobs:
     def sgd(self, free: bool = False) -> Sgd:
         """Local training; `free` lets weights train that do not travel."""
         return Sgd(self.rate, None if self.epochs else self.steps, self.batch, free, self.epochs)
+
+    def downlink(self) -> Downlink:
+        """How the weights travel to the clients."""
+        return Exact() if self.down in (None, Exact.bits) else Coarse(self.down)
 
     def multiplier(self) -> float:
         """The noise multiplier, which has no default."""

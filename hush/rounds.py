@@ -174,12 +174,13 @@ class _Loop:
             state = self._elect(state, charges)
         if not self.scheme.coordinates.fixed:
             state = replace(state, live=self.scheme.coordinates.draw(self.task, self.seed, number, None))
+        got, owed = self.scheme.send(number, state.weights, state.live, state.owed)
         try:
-            total, plan = self._gather(self.scheme, state, number, "update", charges)
+            total, plan = self._gather(self.scheme, replace(state, weights=got), number, "update", charges)
         except Aborted as aborted:
             state.memory.discard()
             return self._close(state, number, charges), 0, str(aborted), aborted.refused
-        moved, drift = self.scheme.move(plan, total, state.drift)
+        moved, drift = self.scheme.move(state.weights, plan, total, state.drift)
         if not bool(moved.isfinite().all()):
             raise Mistake(
                 f"round {number}: the model's weights are no longer finite; the run stops here and the last"
@@ -187,7 +188,7 @@ class _Loop:
             )
         clip = total.clip if total.clip is not None else state.clip
         average = self.scheme.averaged(state.average, moved, number)
-        state = replace(state, weights=moved, clip=clip, drift=drift, average=average)
+        state = replace(state, weights=moved, clip=clip, drift=drift, average=average, owed=owed)
         return self._close(state, number, charges), total.count, None, total.refused
 
     def _elect(self, state: State, charges: list[Charge]) -> State:

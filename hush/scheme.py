@@ -7,42 +7,37 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from hush import sound
 from hush.aggregators import Aggregator, BitVote, SecureSum, Sum
-from hush.coordinates import All, Coordinates
+from hush.coordinates import All, Coordinates, sent_down
+from hush.downlink import Downlink, Exact
 from hush.errors import Mistake
 from hush.memory import Memory
-from hush.packing import FLOATS, Integers
+from hush.packing import Integers
 from hush.privacy.events import Event, Level
 from hush.rng import SecretSeed
-from hush.sampling import Once, Sampling
+from hush.sampling import Sampling
 from hush.spec import Asked, Context, Members, Note, Plan, Spec, Total
 from hush.stages import (
     Coins,
     CorrelatedNoise,
-    IntegerNoise,
-    Sense,
     ServerNoise,
     Source,
     Stage,
-    TopFeedback,
-    TwoBit,
-    Weigh,
     centred,
 )
-from hush.steps import Average, Momentum, Stay, Step
+from hush.steps import Average, Step
 from hush.task import Task
 from hush.trainers import Dpsgd, Engine, Trainer
-
-MEMORY = 8e9  # bytes that the rows of all clients together may take in a simulation
 
 
 @dataclass(frozen=True)
 class Scheme:
     """The parts of a federated learning scheme. Any combination that passes `check` runs.
 
-    `average`: the released model is an average of the weights of all rounds, which keeps so much of the one before it.
-    `apart`: nothing travels: a comparator, without bytes. The data lie in one place, or else each client is `alone`
-    and goes on from its own weights, round after round.
+    `down`: how the weights travel to the clients. `average`: the released model is an average of the weights of all
+    rounds, which keeps so much of the one before it. `apart`: nothing travels: a comparator, without bytes. The data
+    lie in one place, or else each client is `alone` and goes on from its own weights, round after round.
     """
 
     trainer: Trainer
@@ -51,6 +46,7 @@ class Scheme:
     stages: tuple[Stage, ...] = ()
     step: Step = Average()
     aggregator: Aggregator = Sum()
+    down: Downlink = Exact()
     apart: bool = False
     alone: bool = False
     average: float = 0.0
@@ -88,112 +84,7 @@ class Scheme:
 
     def check(self, task: Task) -> None:
         """Refuse, before any data is touched, what cannot run or would break a guarantee."""
-        self.coordinates.check(task)
-        spec = self.specs(self.coordinates.count(task.layout))[-1]
-        if (spec.noise is None) != (self.source is None):
-            raise Mistake("a stage states noise and not what it is worth, or the reverse: give it both, see Source")
-        if self.level == "client" and isinstance(self.trainer, Dpsgd):
-            raise Mistake(
-                "Dpsgd protects records and Noise protects clients: one ledger holds one of them; leave one out"
-            )
-        if self.level == "record" and any(isinstance(stage, Weigh) for stage in self.stages):
-            raise Mistake("Weigh() under Dpsgd tells each client's number of records: leave it out")
-        if not self.private and self.coordinates.election(task.layout) is not None:
-            raise Mistake("a noisy vote does not protect updates without noise: add Clip and Noise, or take TopK")
-        if isinstance(self.sampling, Once) and self.level == "record":
-            raise Mistake("Once(...) is for schemes that protect clients: take Fixed(size) with Dpsgd")
-        if isinstance(self.sampling, Once) and self.coordinates.election(task.layout) is not None:
-            raise Mistake("a vote on the coordinates would be one turn more for each client: take TopK with Once(...)")
-        if isinstance(self.trainer, Dpsgd):
-            self.trainer.check(task)
-        self._check_memory(task)
-        self._check_pairs(task)
-        whole = isinstance(self.coordinates, All) and (spec.form, spec.size) == (FLOATS, task.layout.parameters)
-        if task.layout.buffers and (self.private or not whole):
-            reason = (
-                "its batch statistics leave the clients without noise"
-                if self.private
-                else "its batch statistics do not travel with a part of the weights, or with their signs"
-            )
-            raise Mistake(
-                f"the model has buffers that training changes ({task.layout.buffers[0]}): {reason};"
-                " replace BatchNorm by GroupNorm, or set track_running_stats=False"
-            )
-        expected, least = self.sampling.cohort(task.clients), spec.least
-        if expected < least:
-            raise Mistake(
-                f"cohort={expected:g} cannot fill the {least} places of two-bit with p={least + 1}: take a cohort of"
-                f" at least {least}, or a smaller p"
-            )
-        if expected > task.clients:
-            raise Mistake(f"cohort={expected:g} is larger than the population of {task.clients}: lower it")
-
-    def _check_pairs(self, task: Task) -> None:
-        """Parts of which one is nothing without the other."""
-        places = [stage.places for stage in self.stages if isinstance(stage, TwoBit)]
-        if places != ([self.aggregator.places] if isinstance(self.aggregator, BitVote) else []):
-            raise Mistake("TwoBit(p) and BitVote(p) belong together: give both, with the same p")
-        specs = self.specs(self.coordinates.count(task.layout))
-        for stage, before in zip(self.stages, specs, strict=False):
-            if isinstance(before.form, Integers) and not isinstance(
-                stage, IntegerNoise | ServerNoise | CorrelatedNoise
-            ):
-                raise Mistake(f"{type(stage).__name__} cannot keep to whole numbers: put it before they are made")
-            if isinstance(stage, CorrelatedNoise):
-                self._check_turns(stage)
-            if isinstance(stage, Coins):
-                stage.check(before, self.sampling.cohort(task.clients))
-        if isinstance(self.aggregator, SecureSum):
-            self.aggregator.check(specs[-1].form, self.sampling.tolerance, self.sampling.floor)
-            expected = self.sampling.cohort(task.clients)
-            if expected < self.sampling.floor:
-                raise Mistake(
-                    f"cohort={expected:g} is below the {self.sampling.floor} clients that a secure sum needs: take"
-                    " larger cohorts"
-                )
-            if self.coordinates.election(task.layout) is not None:
-                raise Mistake("a vote on the coordinates is not held in whole numbers: take TopK with a public batch")
-        senses = [stage for stage in self.stages if isinstance(stage, Sense)]
-        sense = self.step.sense if isinstance(self.step, Momentum) else None
-        if senses != ([] if sense is None else [sense]):
-            raise Mistake("Sense(...) and Momentum(..., sense=...) belong together: give the very same Sense to both")
-        if isinstance(self.step, Momentum) and not self.coordinates.fixed:
-            raise Mistake("Momentum keeps a number for each weight, and coordinates are drawn each round: fix them")
-        if not 0 <= self.average < 1:
-            raise Mistake(f"average={self.average} must be in [0, 1): what the released model keeps of the one before")
-        if self.alone and self.average:
-            raise Mistake("each client trains alone and has a model of its own: leave average out")
-        silent = self.apart and not self.stages and isinstance(self.coordinates, All) and self.aggregator == Sum()
-        if self.alone != isinstance(self.step, Stay) or (self.alone and not silent):
-            raise Mistake(
-                "alone=True is for clients that send nothing: it goes with apart=True and Stay(), all weights, no"
-                " stages, and the plain sum"
-            )
-
-    def _check_turns(self, noise: CorrelatedNoise) -> None:
-        """What CorrelatedNoise counts on: rounds of a client that are a pass apart, and the same numbers each time."""
-        turns = (self.sampling.rounds, self.sampling.passes) if isinstance(self.sampling, Once) else None
-        if turns != (noise.rounds, noise.passes):
-            raise Mistake(
-                f"CorrelatedNoise(rounds={noise.rounds}, passes={noise.passes}) needs clients that keep to their turns:"
-                f" give sampling=Once(cohorts={noise.rounds // noise.passes}, passes={noise.passes})"
-            )
-        if not self.coordinates.fixed:
-            raise Mistake("CorrelatedNoise takes back earlier noise, and coordinates are drawn each round: fix them")
-
-    def _check_memory(self, task: Task) -> None:
-        """What clients keep between rounds must still fit the next one, and a simulation."""
-        feeds = any(isinstance(stage, TopFeedback) for stage in self.stages)
-        if feeds and not self.coordinates.fixed:
-            raise Mistake("TopFeedback keeps what it did not send, and coordinates are drawn each round: fix them")
-        if feeds and isinstance(self.trainer, Dpsgd):
-            raise Mistake("TopFeedback carries one round's noise into another, uncounted by Dpsgd: leave it out")
-        needed = 4 * self.coordinates.count(task.layout) * task.clients
-        if (feeds or self.alone) and needed > MEMORY:
-            raise Mistake(
-                f"{task.clients} clients that each keep a row would need {needed / 1e9:.0f} GB: take fewer clients, or"
-                " a smaller model"
-            )
+        sound.check(self, task)
 
     def width(self, plan: Plan) -> int:
         """How many coordinates an update has before the stages."""
@@ -203,6 +94,18 @@ class Scheme:
     def secure(self) -> bool:
         """Whether the server sees nothing but the sum."""
         return isinstance(self.aggregator, SecureSum)
+
+    def send(
+        self, round: int, weights: Tensor, live: Tensor | None, owed: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """The model as clients get it, and what the server owes them from then on; in round 1 they have it already."""
+        if round <= 1 or self.down == Exact():
+            return weights, owed
+        place = sent_down(self.coordinates, live)
+        row, owed = self.down.send(weights[place], owed)
+        got = weights.clone()
+        got[place] = row
+        return got, owed
 
     def asked(self, plan: Plan, order: bytes, cohort: Members, secret: SecretSeed, note: Note) -> Asked:
         """What the aggregator may know of a round, whose packed plan is `order`."""
@@ -258,15 +161,17 @@ class Scheme:
             total = stage.decode(total, replace(nobody, spec=spec))
         return total
 
-    def move(self, plan: Plan, total: Total, drift: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-        """The next weights, and what the step keeps.
+    def move(
+        self, weights: Tensor, plan: Plan, total: Total, drift: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        """The next weights, and what the step keeps; `weights` are the server's own, those of the plan the clients'.
 
         The mean divides by the planned cohort where clients are hidden, else by the survivors.
         """
         divisor = plan.cohort if self.level == "client" else float(total.count)
         if not divisor:
-            return plan.weights, drift
-        return self.step.move(plan.weights, plan.live, total.body / divisor, drift)
+            return weights, drift
+        return self.step.move(weights, plan.live, total.body / divisor, drift)
 
     def averaged(self, before: Tensor | None, weights: Tensor, rounds: int) -> Tensor | None:
         """The average after so many rounds: a <- b a + (1 - b) w, divided by 1 - b^rounds; None where there is none."""

@@ -41,7 +41,8 @@ class Books:
 class State:
     """All that a round leaves to the next. Random streams need none of it: they are named, not kept.
 
-    Weights, live set, clip, drift (what the server's step keeps) and average stay as they are. The books move on with
+    Weights, live set, clip, drift (what the server's step keeps), average and owed (what the way down rounded off) stay
+    as they are. The books move on with
     the loop: take a `copy` of the state while its round is the last one, to keep it beside a loop that goes on.
     """
 
@@ -52,6 +53,7 @@ class State:
     books: Books
     drift: Tensor | None = None
     average: Tensor | None = None
+    owed: Tensor | None = None
 
     @classmethod
     def first(cls, task: Task) -> "State":

@@ -1,8 +1,8 @@
 """Real bytes: the two messages of a round. A message that is not exactly right is refused.
 
 plan    header (48 bytes), the client's seat (4 bytes, only where the scheme has seats), live coordinates (4 bytes
-        each, only where clients cannot derive them), weights (4 bytes each; none in round 1, where every client
-        has them from the public seed)
+        each, only where clients cannot derive them), weights (in the form of the scheme's downlink; none in round 1,
+        where every client has them from the public seed)
 upload  header (28 bytes), the numbers in the form that the scheme's last stage states (hush/packing.py)
 
 The header and the seat are protocol, the rest is payload. Little-endian; a CRC-32 over all that precedes it ends the
@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hush.coordinates import Coordinates
+from hush.coordinates import Coordinates, sent_down
 from hush.errors import Mistake
 from hush.packing import FLOATS, Form
 from hush.spec import Plan
@@ -52,46 +52,56 @@ class Message:
         return hashlib.blake2b(self.data, digest_size=8).digest()
 
 
-def pack_plan(plan: Plan, coordinates: Coordinates) -> Message:
+def pack_plan(plan: Plan, coordinates: Coordinates, form: Form = FLOATS) -> Message:
     """What travels down to a client; with seats the plan is one client's."""
-    first = plan.round <= 1
     indices = plan.live if plan.live is not None and not coordinates.derivable else None
-    values = plan.weights[plan.live] if plan.live is not None and coordinates.fixed else plan.weights
-    values = values[:0] if first else values
+    values = plan.weights[sent_down(coordinates, plan.live)] if plan.round > 1 else plan.weights[:0]
     count = 0 if indices is None else indices.numel()
     clip = math.nan if plan.clip is None else plan.clip
     seat = b"" if plan.seats is None else SEAT.pack(*plan.seats)
     kind = 3 if seat else 1
-    head = PLAN.pack(MAGIC, VERSION, kind, 32, plan.round, count, values.numel(), plan.cohort, plan.floor, clip)
+    head = PLAN.pack(MAGIC, VERSION, kind, form.bits, plan.round, count, values.numel(), plan.cohort, plan.floor, clip)
     body = [] if indices is None else [indices.numpy().astype("<u4").data]
-    return _seal(head, seat, *body, FLOATS.pack(values))
+    if values.numel():
+        body.append(form.pack(values))
+    return _seal(head, seat, *body)
 
 
 def unpack_plan(
-    data: bytes, start: Tensor, live: Tensor | None, coordinates: Coordinates, seated: bool = False
+    data: bytes,
+    start: Tensor,
+    live: Tensor | None,
+    coordinates: Coordinates,
+    seated: bool = False,
+    form: Form = FLOATS,
 ) -> Plan:
     """At the client: the plan, from the initial weights and, where it can be derived, the live set."""
-    fields, body = _open(data, PLAN, kind=3 if seated else 1, name="plan")
+    fields, body = _open(data, PLAN, kind=3 if seated else 1, name="plan", bits=form.bits)
     round, count, size, cohort, floor, clip = fields
     seats = None
     if seated:
         if len(body) < SEAT.size:
             raise Mistake(f"plan of round {round} names no seat: refused")
         seats, body = np.array(SEAT.unpack(body[: SEAT.size]), np.int64), body[SEAT.size :]
-    if len(body) != 4 * (count + size):
-        raise Mistake(f"plan of round {round} announces {count + size} numbers and carries {len(body) // 4}")
+    if len(body) != 4 * count + form.length(size):
+        raise Mistake(
+            f"plan of round {round} announces {count} coordinates and {size} weights, and has {len(body)} bytes of them"
+        )
     if bool(count) == coordinates.derivable:
         raise Mistake(f"plan of round {round} names {count} coordinates, which these clients do not expect: refused")
     if count:
         live = torch.from_numpy(np.frombuffer(body[: 4 * count], "<u4").astype(np.int64))
     if live is not None and int(live.max()) >= start.numel():
         raise Mistake(f"plan of round {round} names a coordinate past the {start.numel()} of the model: refused")
-    target = live if live is not None and coordinates.fixed else slice(None)
+    target = sent_down(coordinates, live)
     if size != (0 if round <= 1 else start[target].numel()):
         raise Mistake(f"plan of round {round} carries {size} weights, not one for each that travels: refused")
     weights = start.clone()
     if size:
-        weights[target] = torch.from_numpy(np.frombuffer(body[4 * count :], "<f4").copy())
+        try:
+            weights[target] = form.unpack(body[4 * count :], size)
+        except Mistake as mistake:
+            raise Mistake(f"plan of round {round}: {mistake}: refused") from None
     return Plan(round, weights, live, cohort, floor, None if math.isnan(clip) else clip, seats)
 
 

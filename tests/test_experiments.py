@@ -27,7 +27,11 @@ def test_two_rounds(path, tmp_path, monkeypatch, capsys):
     if wanted.data.clients == 31:  # the third paper's nodes, all of them in every round
         small = ["--data", "digits", "--model", "mlp", "--rounds", "2"]
     if path.parent.name == "frontier":  # a secure sum of small cohorts would abort too often; turns follow from rounds
-        small = ["--data", "digits", "--clients", "100", "--cohort", "50", "--rounds", "2"]
+        small = ["--data", "digits", "--public", "digits", "--clients", "100", "--cohort", "50", "--rounds", "2"]
+    if wanted.data.name == "diabetes130":
+        small = ["--data", HOSPITAL, "--clients", "100", "--cohort", "50", "--rounds", "2"]
+    if wanted.model.name == "cnn-color":  # which asks for larger pictures
+        small += ["--model", "mlp"]
     monkeypatch.setattr(sys, "argv", ["hush", "run", str(path), *small, *clip, "--out", str(tmp_path / "r"), "--json"])
     with pytest.raises(SystemExit) as stopped:
         main()

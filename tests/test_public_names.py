@@ -2,8 +2,8 @@
 
 import hush
 
-NAMES = """Aborted AdaptiveClip All Average BitVote Clip Coins CorrelatedNoise Dpsgd Engine Fixed FixedPoint
-IntegerNoise Ledger Local Loopback Mistake Momentum Noise Once Only Poisson PublicSeed Qsgd Quantise
+NAMES = """Aborted AdaptiveClip All Average BitVote Clip Coarse Coins CorrelatedNoise Dpsgd Engine Exact Fixed
+FixedPoint IntegerNoise Ledger Local Loopback Mistake Momentum Noise Once Only Poisson PublicSeed Qsgd Quantise
 RandomK Report Rotate Samples Scheme SecretSeed SecureSum Sense ServerNoise Sgd Sign SignStep Sparse
 Split State Stay Sum Task TopFeedback TopK TwoBit Vote Weigh evaluate load partition rounds samples
 scheme secured""".split()

@@ -81,10 +81,10 @@ from hush import config, job
 from hush.experiment import build
 
 folder, rest = Path(sys.argv[1]), float(sys.argv[2])
-settings = {
-    "data": {"name": "digits"}, "model": {"name": "linear"}, "run": {"rounds": 4},
-    "scheme": {"name": "fl-std-dp", "noise": 1.0, "clip": 0.1, "accountant": "rdp"}, "train": {"steps": 1},
-}
+scheme = {"name": sys.argv[3], "noise": 1.0, "clip": 0.1, "accountant": "rdp"}
+settings = {"data": {"name": "digits"}, "run": {"rounds": 4}, "scheme": scheme, "train": {"steps": 1}}
+if sys.argv[3] == "fl-std-dp":
+    settings["model"] = {"name": "linear"}
 built = build(config.parse(settings, "test"))
 job.REST, job.SHARE = rest, 0
 
@@ -124,9 +124,10 @@ print(*points)
 
 
 @pytest.mark.parametrize("rest", [0.0, 1e9], ids=["a checkpoint a round", "none but the first and the last"])
-def test_killed_at_any_call_to_the_disk(tmp_path, rest):
+@pytest.mark.parametrize("name", ["fl-std-dp", "hush-trusted"])  # the second draws the noise of earlier rounds again
+def test_killed_at_any_call_to_the_disk(tmp_path, name, rest):
     """Twice: somewhere in the run, and at the beginning of the resumed one."""
-    command = [sys.executable, "-c", DRIVER, str(tmp_path), str(rest)]
+    command = [sys.executable, "-c", DRIVER, str(tmp_path), str(rest), name]
     ran = subprocess.run(command, env=ENV, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     whole = tmp_path / "whole"

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from contracts.parts import TURNS
 from torch import nn
 
 from hush.catalogue import ENTRIES
@@ -71,7 +72,7 @@ def test_a_client_of_nan_does_not_stop_a_private_run(task: Task, knobs: Knobs) -
 WHOLE = ("fl-std", "fl-standard", "centralized", "standalone")  # all weights, and what goes with them
 
 
-@pytest.mark.parametrize("name", [name for name in ENTRIES if name not in WHOLE])
+@pytest.mark.parametrize("name", [name for name in ENTRIES if name not in (*WHOLE, *TURNS)])
 def test_batch_norm_is_refused(name: str, make, knobs: Knobs) -> None:
     if ENTRIES[name].level == "record":
         with pytest.raises(Mistake, match=r"BatchNorm .*mixes the records of a batch.*GroupNorm"):

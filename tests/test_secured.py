@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from contracts.parts import Says, wide
+from contracts.parts import TURNS, Says, wide
 from torch import nn
 
 from hush import grids
@@ -41,8 +41,9 @@ from hush.transports import Local
 from hush.weights import flatten
 
 REFUSED = ("two-bit", "standalone", "centralized")
-SUMMED = [name for name in ENTRIES if name not in REFUSED]
-SHARED = [name for name, e in ENTRIES.items() if e.level == "client" and name not in ("dp-fedavg", "two-bit-dp")]
+SUMMED = [name for name in ENTRIES if name not in (*REFUSED, *TURNS)]
+OTHERS = ("dp-fedavg", "two-bit-dp", *TURNS)  # whose noise is not in shares
+SHARED = [name for name, e in ENTRIES.items() if e.level == "client" and name not in OTHERS]
 SIGMA, S, CLIENTS = 1.3, 0.7, 10
 
 

@@ -2,18 +2,22 @@
 
 import json as json_module
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.status import Status
 
 from hush import config
 from hush.config import Config
 from hush.errors import Mistake
 
 QUIET = 10.0  # seconds between two lines of progress where there is no terminal
+SOON = 2.0  # seconds before the first one, of what comes before the rounds
 
 
 def run(
@@ -61,6 +65,7 @@ def run(
     server_rate: Annotated[float | None, typer.Option(help="The server's rate, beside its momentum.")] = None,
     directions: Annotated[int | None, typer.Option(help="Numbers that a picture becomes, of a house scheme.")] = None,
     order: Annotated[int | None, typer.Option(help="Order of the scattering, 1 or 2, of a house scheme.")] = None,
+    down: Annotated[int | None, typer.Option(help="Bits of a weight on its way to the clients: 2, 4, 8, 32.")] = None,
     average: Annotated[float | None, typer.Option(help="What the released model keeps of the one before.")] = None,
     floor: Annotated[int | None, typer.Option(help="Abort a round with a smaller cohort.")] = None,
     tolerance: Annotated[float | None, typer.Option(help="Fraction of a cohort that may drop out.")] = None,
@@ -107,6 +112,7 @@ def run(
         ("scheme", "momentum"): momentum,
         ("scheme", "server_rate"): server_rate,
         ("scheme", "average"): average,
+        ("scheme", "down"): down,
         ("scheme", "directions"): directions,
         ("scheme", "order"): order,
         ("secure", "mode"): secure,
@@ -159,8 +165,8 @@ def _train(wanted: Config, place: Path, resume: bool) -> None:
     from hush.experiment import build
 
     notes = Console(stderr=True)
-    with notes.status("loading the data and resolving the settings"):
-        built = build(wanted)
+    with notes.status("loading the data and resolving the settings") as status:
+        built = build(wanted, _said(notes, status))
     job.open_directory(place, built.config, resume)
     for note in built.notes:
         notes.print(note, style="dim", highlight=False, markup=False)
@@ -221,6 +227,21 @@ def _free(folder: Path, wanted: Config) -> Path:
     name = f"{wanted.scheme.name}-{Path(wanted.data.name).name.split('.')[0]}"
     candidates = (folder / (name if n == 1 else f"{name}-{n}") for n in range(1, 10**6))
     return next(path for path in candidates if not path.exists())
+
+
+def _said(notes: Console, status: Status) -> Callable[[str], None]:
+    """Says a sentence: on a terminal in place of the one before, in a log as a line now and then."""
+    due = time.monotonic() + SOON
+
+    def say(sentence: str) -> None:
+        nonlocal due
+        if notes.is_terminal:
+            status.update(escape(sentence))
+        elif time.monotonic() > due:
+            notes.print(sentence, highlight=False, markup=False, soft_wrap=True)
+            due = time.monotonic() + QUIET
+
+    return say
 
 
 def _progress(console: Console) -> Progress:

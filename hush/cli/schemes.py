@@ -60,7 +60,7 @@ def _describe(found: Any) -> dict[str, Any]:
         "paper": found.paper,
         "guarantee": scheme.level or "none",
         "uplink_bits_per_weight": 0.0 if scheme.apart else round(8 * spec.form.length(spec.size) / WEIGHTS, 4),
-        "downlink_bits_per_weight": 0.0 if scheme.apart else round(down * 32 / WEIGHTS, 4),
+        "downlink_bits_per_weight": 0.0 if scheme.apart else round(8 * scheme.down.form.length(down) / WEIGHTS, 4),
         "coordinates": str(scheme.coordinates),
         "trainer": str(scheme.trainer),
         "stages": [type(stage).__name__ for stage in scheme.stages],

@@ -1,6 +1,6 @@
 """From pictures to rows of a few numbers, by public numbers alone: everybody can make the same front, without data."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -17,11 +17,12 @@ from hush.rng import PublicSeed
 
 VERSION = 1  # of what a front gives: a change to its parts makes a new one, so that no old file is taken for it
 SIDE = 32  # pixels; a longer side is shrunk to it
+LEAST = 8  # pixels; a shorter side is stretched to it, for scattering keeps one number of four and tells not where
 MOST = 600  # directions that a basis is made with
 LARGE, MANY, FEW = 4096, 10_000, 4_000  # from so many features on a basis is of few procedural pictures, below of many
 PIECE = 256  # pictures in one go
 
-Tell = Callable[[int], None]
+Tell = Callable[[int, int], None]  # so many pictures of so many are done
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,16 +43,14 @@ class Front:
         return self.basis.size + 1
 
     def __call__(self, images: Tensor, tell: Tell | None = None) -> Tensor:
-        """(n, channels, height, width) to (n, width). `tell` hears how many pictures are done, as it goes."""
+        """(n, channels, height, width) to (n, width). `tell` hears how far it is."""
         if images.shape[1:] != self.shape:
             raise Mistake(f"pictures of shape {tuple(images.shape[1:])} do not fit a front for {self.shape}: make one")
         out = torch.empty(len(images), self.width)
-        starts = range(0, len(images), PIECE)
-        rows = workers.spread(lambda i: self.basis(_raw(self.scattering, images[i : i + PIECE])), starts)
-        for start, found in zip(starts, rows, strict=True):
-            out[start : start + PIECE] = found
-            if tell is not None:
-                tell(start + len(found))
+        done = 0
+        for found in _pieces(lambda piece: self.basis(_raw(self.scattering, piece)), images, tell):
+            out[done : done + len(found)] = found
+            done += len(found)
         return out
 
     def features(self, images: Tensor, tell: Tell | None = None) -> Tensor:
@@ -61,31 +60,49 @@ class Front:
         return kept(numbers, lambda: self(images, tell))
 
 
-def front(shape: tuple[int, int, int], directions: int, order: int = 1, seed: int = 0) -> Front:
+def front(
+    shape: tuple[int, int, int], directions: int, order: int = 1, seed: int = 0, tell: Tell | None = None
+) -> Front:
     """The front for pictures of shape (channels, height, width) that gives `directions` numbers and a constant.
 
     Of small pictures it gives as many numbers as there are.
 
-    Its basis comes from procedural pictures of the public seed; it is kept in the cache. Guarantee: no data is read.
+    Its basis comes from procedural pictures of the public seed; it is kept in the cache. `tell` hears how many of them
+    are done, where it is not there. Guarantee: no data is read.
     """
     scattering = Scattering(order)
     shape = (shape[0], shape[1], shape[2])
-    small = (shape[0], *_sides(shape))
-    size = scattering.shape(torch.Size(small)).numel()
+    if shape[1:] == (1, 1):
+        raise Mistake(f"pictures of one pixel show nothing: give them as a table of shape (rows, {shape[0]})")
+    sides = _sides(shape)
+    size = scattering.shape(torch.Size((shape[0], *sides))).numel()
+    small = (shape[0], min(shape[1], sides[0]), min(shape[2], sides[1]))
     if not 1 <= directions <= MOST:
         raise Mistake(f"directions={directions} must be 1 to {MOST}: 60 for few bytes, 600 for accuracy")
     numbers: Numbers = {"version": VERSION, "order": order, "seed": seed}
+    if LEAST in sides:  # perhaps stretched: what was made with other sides is another file
+        numbers["sides"] = list(sides)
 
     def fit() -> Tensor:
         made = pictures(MANY if size <= LARGE else FEW, small, PublicSeed(seed))
-        pieces = list(workers.spread(lambda piece: _raw(scattering, piece), torch.split(made, PIECE)))
-        basis = Basis.fit(torch.cat(pieces), MOST)
+        features = torch.cat(list(_pieces(lambda piece: _raw(scattering, piece), made, tell)))
+        basis = Basis.fit(features, MOST)
         return torch.cat([basis.mean[None], basis.directions.t()])
 
     whole = kept({"what": "basis", "shape": list(small), **numbers}, fit)
     basis = Basis(whole[0], whole[1:].t())
     basis = basis.first(min(directions, basis.size))  # small pictures have fewer
     return Front(shape, scattering, basis, {**numbers, "shape": list(shape), "directions": directions})
+
+
+def _pieces(work: Callable[[Tensor], Tensor], images: Tensor, tell: Tell | None) -> Iterator[Tensor]:
+    """work(images) piece by piece, in their order."""
+    done = 0
+    for found in workers.spread(work, torch.split(images, PIECE)):
+        done += len(found)
+        if tell is not None:
+            tell(done, len(images))
+        yield found
 
 
 def _raw(scattering: Scattering, images: Tensor) -> Tensor:
@@ -97,7 +114,7 @@ def _raw(scattering: Scattering, images: Tensor) -> Tensor:
 
 
 def _sides(shape: tuple[int, int, int]) -> tuple[int, int]:
-    """Height and width after shrinking: the longer at most SIDE, the shape kept, none below 4 that was not."""
+    """Height and width as they are scattered: the longer at most SIDE, the shape kept, none below LEAST."""
     _, height, width = shape
     ratio = min(1.0, SIDE / max(height, width))
-    return max(min(4, height), round(height * ratio)), max(min(4, width), round(width * ratio))
+    return max(LEAST, round(height * ratio)), max(LEAST, round(width * ratio))

@@ -43,7 +43,7 @@ class Local:
         traffic, lost = books.traffic, self.lost
         # With seats the plans differ by a number of fixed size: one of them is packed for all.
         seat = None if plan.seats is None else np.zeros(1, np.int64)
-        order = wire.pack_plan(replace(plan, seats=seat), scheme.coordinates)
+        order = wire.pack_plan(replace(plan, seats=seat), scheme.coordinates, scheme.down.form)
         if not scheme.apart:
             traffic.down(cohort, order)
         asked = scheme.asked(plan, order.data, cohort, secret, traffic.summed)

@@ -39,16 +39,17 @@ class Loopback:
         derived = plan.live if scheme.coordinates.derivable else None
         answers: list[Uploads] = []
         refused: list[str] = []
-        order = wire.pack_plan(plan, scheme.coordinates) if plan.seats is None else None
+        form = scheme.down.form
+        order = wire.pack_plan(plan, scheme.coordinates, form) if plan.seats is None else None
         facts = scheme.asked(plan, order.data if order else b"", cohort, secret, books.traffic.summed)
         for place, client in enumerate(cohort.tolist()):
             members = np.array([client])
-            sent = order or wire.pack_plan(plan.to([place]), scheme.coordinates)
+            sent = order or wire.pack_plan(plan.to([place]), scheme.coordinates, form)
             if not scheme.apart:
                 books.traffic.down(members, sent)
             if self.lost is not None and self.lost(plan.round, client):
                 continue
-            received = wire.unpack_plan(sent.data, start, derived, scheme.coordinates, plan.seats is not None)
+            received = wire.unpack_plan(sent.data, start, derived, scheme.coordinates, scheme.seated, form)
             row = scheme.client(task, received, members, secret, memory=books.memory)[0]
             if scheme.secure:
                 answers.append(Uploads(row.unsqueeze(0), task.split.sizes_of(members), None, members))

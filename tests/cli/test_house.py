@@ -44,6 +44,34 @@ def test_clients_in_their_turns(ran, tmp_path):
     assert card["participation"]["worst"] == 1
 
 
+@pytest.mark.parametrize("secure", [False, True], ids=["floats", "integers"])
+@pytest.mark.parametrize("passes", [1, 2])
+def test_a_trusted_aggregator(ran, tmp_path, passes, secure):
+    """Epsilon as asked for against readers of the models, none against the server, and a card that says who is who."""
+    words = ["--rounds", "6", "--passes", str(passes), *(["--secure"] if secure else [])]
+    status, last, config = ran("hush-trusted", "--data", "digits", *BUDGET, *words)
+    assert status == 0, last
+    assert (config["sampling"]["kind"], config["sampling"]["passes"]) == ("once", passes)
+    assert 7.9 < last["epsilon"]["model"] <= 8
+    assert {last["epsilon"][view] for view in ("server", "upload")} == {"none"}
+    assert last["accuracy"] > 0.8
+    card = json.loads((tmp_path / "r" / "privacy.json").read_text())["card"]
+    assert {row["name"]: row["epsilon"] == "none" for row in card["adversaries"]} == {
+        "model": False,
+        "server": True,
+        "upload": True,
+    }
+    said = " ".join(card["assumptions"])
+    assert "releases no round twice" in said
+    seen = "the sum of the clipped updates" if secure else "every client's clipped update"
+    assert f"the server is trusted. It sees {seen}" in said
+    assert card["participation"]["worst"] == passes
+    again = ran(str(tmp_path / "r" / "config.toml"), out="again")
+    models = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("r", "again")]
+    assert again[0] == 0
+    assert models[0] == models[1]
+
+
 def test_its_own_rounds_and_a_resume(ran, tmp_path):
     """15 rounds unless others are asked for; what the configuration says runs again to the same model."""
     status, last, config = ran("hush-tiny", "--data", "digits", *BUDGET, "--cohort", "20")
@@ -71,6 +99,10 @@ def test_rows_of_a_table(ran, tmp_path):
         (["hush", "--clip", "public"], "hush has a bound of its own"),
         (["hush-once", "--cohort", "10"], "cohort=10 does not follow from the rounds"),
         (["hush-once", "--rounds", "5", "--passes", "2"], "rounds=5 are not 2 equal passes"),
+        (["hush-trusted", "--sampling", "poisson"], "sampling=poisson has no turns"),
+        (["hush-trusted", "--sampling", "fixed"], "sampling=fixed has no turns"),
+        (["hush-trusted", "--clip", "adaptive"], "this bound moves: take Clip(c)"),
+        (["hush-trusted", "--rounds", "5", "--passes", "2"], "rounds=5 are not 2 equal passes"),
         (["hush", "--sampling", "poisson", "--passes", "2"], "passes belongs to sampling once"),
         (["fl-top-dp", "--directions", "9"], "fl-top-dp trains on the data itself"),
         (["hush", "--order", "3"], "order"),

@@ -311,10 +311,11 @@ def test_schemes_list_bits_and_guarantees(hush):
     status, out, _ = hush("schemes", "--json")
     table = {row["name"]: row for row in json.loads(out)}
     assert status == 0
-    assert len(table) == 32
+    assert len(table) == 33
     papers = [f"fl-{name}" for name in ("std", "top", "top-bis", "basic", "bas-2", "bas-3", "bas-4", "cs")]
     papers += ["fl-standard", "fl-sign", *(f"{name}-dp" for name in (*papers, "fl-standard", "fl-sign"))]
-    ours = ["two-bit-dp", "fl-head", "fl-head-dp", "qsgd", "top-k-ef", "hush", "hush-tiny", "hush-once"]
+    house = {"hush", "hush-tiny", "hush-once", "hush-trusted"}
+    ours = {"two-bit-dp", "fl-head", "fl-head-dp", "qsgd", "top-k-ef", *house}
     assert set(table) == {*papers, "two-bit", "dp-fedavg", "centralized", "standalone", *ours}
     assert table["two-bit"]["uplink_bits_per_weight"] == table["two-bit-dp"]["uplink_bits_per_weight"] == 2
     assert table["qsgd"]["uplink_bits_per_weight"] == pytest.approx(4 + 32 / 512, abs=1e-3)
@@ -324,7 +325,7 @@ def test_schemes_list_bits_and_guarantees(hush):
     assert table["fl-top-dp"]["uplink_bits_per_weight"] == pytest.approx(32 * 8316 / 1663370, abs=1e-4)
     assert table["fl-basic"]["downlink_bits_per_weight"] == 32
     assert table["hush"]["uplink_bits_per_weight"] == pytest.approx(32 * 9 * 601 / 1663370, abs=1e-4)
-    private = {name for name in table if name.endswith("-dp")} | {"dp-fedavg", "hush", "hush-tiny", "hush-once"}
+    private = {name for name in table if name.endswith("-dp")} | {"dp-fedavg", *house}
     assert {row["guarantee"] for name, row in table.items() if name not in private} == {"none"}
     assert {table[name]["guarantee"] for name in private} == {"client", "record"}
     assert table["fl-sign-dp"]["guarantee"] == table["fl-standard-dp"]["guarantee"] == "record"

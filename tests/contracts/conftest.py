@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import pytest
 
+from contracts.parts import TURNS
 from hush.catalogue import ENTRIES, Entry
 from hush.knobs import Knobs
 
@@ -19,7 +20,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """`entry` is every scheme of the catalogue, `private` those that protect clients, `open_entry` those nobody.
 
     `record` are those that protect records, `adaptive` those that protect clients and whose uploads have room for the
-    count of an adaptive clip. Those where nothing travels have tests of their own.
+    count of an adaptive clip. Those where nothing travels, or whose clients must have turns, have tests of their own.
     """
     levels = {
         "entry": ("client", "record", None),
@@ -30,6 +31,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     }
     for name, wanted in levels.items():
         if name in metafunc.fixturenames:
-            left = (*APART, *ALIKE) if name != "adaptive" else (*APART, *ALIKE, "two-bit-dp")
+            left = (*APART, *ALIKE, *TURNS, *(("two-bit-dp",) if name == "adaptive" else ()))
             found: list[Entry] = [e for e in ENTRIES.values() if e.level in wanted and e.name not in left]
             metafunc.parametrize(name, found, ids=[e.name for e in found])

@@ -18,6 +18,8 @@ from hush.task import Task
 from hush.trainers import Engine
 from hush.transports import Local
 
+TURNS = ("hush-trusted",)  # whose noise counts on turns: test_turns.py has what others show with cohorts by chance
+
 
 @dataclass(frozen=True)
 class Still:

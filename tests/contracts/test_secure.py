@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from contracts.parts import run
+from contracts.parts import TURNS, run
 from contracts.test_resume import assert_goes_on
 from hush.catalogue import ENTRIES
 from hush.knobs import Knobs
@@ -22,7 +22,7 @@ from hush.task import Task
 from hush.transports import Local, Loopback
 from hush.weights import flatten
 
-SUMMED = [name for name in ENTRIES if name not in ("two-bit", "standalone", "centralized")]
+SUMMED = [name for name in ENTRIES if name not in ("two-bit", "standalone", "centralized", *TURNS)]
 SEED = 4
 Lost = Callable[[int, int], bool]
 

@@ -49,27 +49,58 @@ def test_colours_are_normalised_apart() -> None:
         ((1, 28, 28), (28, 28)),
         ((3, 32, 32), (32, 32)),
         ((1, 64, 48), (32, 24)),
-        ((2, 300, 20), (32, 4)),
-        ((1, 33, 5), (32, 5)),
+        ((2, 300, 20), (32, 8)),
+        ((1, 33, 5), (32, 8)),
+        ((1, 3, 20), (8, 20)),
+        ((4, 1, 50), (8, 32)),
+        ((2, 2, 2), (8, 8)),
     ],
 )
-def test_large_pictures_are_shrunk(shape: tuple[int, int, int], sides: tuple[int, int]) -> None:
+def test_large_pictures_are_shrunk_and_narrow_ones_stretched(
+    shape: tuple[int, int, int], sides: tuple[int, int]
+) -> None:
     assert module._sides(shape) == sides
 
 
 def test_any_size_makes_rows() -> None:
-    for shape in ((1, 8, 8), (2, 70, 40), (3, 4, 9)):
-        rows = front(shape, 10)(pictures(5, shape, PublicSeed(1)))
-        assert rows.shape == (5, 11)
+    """Rows of numbers that differ from picture to picture, whatever the sides and channels."""
+    for shape in ((1, 8, 8), (2, 70, 40), (3, 4, 9), (5, 9, 13), (1, 3, 20), (2, 1, 50), (2, 2, 2), (1, 900, 2)):
+        rows = front(shape, 10)(pictures(50, shape, PublicSeed(1)))
+        assert rows.shape == (50, 11)
         assert torch.isfinite(rows).all()
+        assert rows.std(0).max() > 0.1
+
+
+def test_one_colour_all_over() -> None:
+    """Nothing to see and no NaN: black, white and grey are about the same, and so are 0 to 1 and 0 to 255."""
+    made = front((1, 8, 8), 20)
+    flat = torch.tensor([0.0, 0.5, 1.0, 255.0]).view(4, 1, 1, 1).expand(4, 1, 8, 8)
+    rows = made(flat)
+    assert torch.isfinite(rows).all()
+    assert (rows[1] - rows[3]).norm() < 0.05
+    images = pictures(40, (1, 8, 8), PublicSeed(9))
+    images = images[images.flatten(1).std(1) > 0.05]
+    assert len(images) > 20
+    assert (made(images) * made(255 * images)).sum(1).min() > 0.9
+
+
+def test_a_narrow_picture_is_told_by_where_it_is_bright() -> None:
+    """One row of 40 pixels, a bright spot on the left, in the middle or on the right."""
+    draw = np.random.default_rng(0)
+    kind = draw.integers(0, 3, 600)
+    spots = np.exp(-(((np.arange(40) - 8 - 12 * kind[:, None] - draw.normal(0, 1, (600, 1))) / 3) ** 2))
+    images = torch.tensor(spots + 0.3 * draw.random((600, 40)), dtype=torch.float32).view(600, 1, 1, 40)
+    rows = front((1, 1, 40), 20)(images).numpy()
+    model = LogisticRegression(C=100.0, max_iter=2000).fit(rows[:400], kind[:400])
+    assert np.mean(model.predict(rows[400:]) == kind[400:]) > 0.9
 
 
 def test_whatever_is_beside_a_picture() -> None:
     made = front((1, 8, 8), 30)
     images = pictures(600, (1, 8, 8), PublicSeed(9))
-    told: list[int] = []
-    rows = made(images, told.append)
-    assert told == [256, 512, 600]
+    told: list[tuple[int, int]] = []
+    rows = made(images, lambda *far: told.append(far))
+    assert told == [(256, 600), (512, 600), (600, 600)]
     assert torch.allclose(made(images[100:103]), rows[100:103], atol=1e-5)
 
 
@@ -94,10 +125,12 @@ def test_it_stays_the_same_from_version_to_version() -> None:
 
 
 def test_the_basis_is_made_once_for_all_numbers_of_directions(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
+    asked: list[object] = []
+    told: list[tuple[int, int]] = []
     monkeypatch.setattr(module, "pictures", lambda *given: (asked.append(given), pictures(*given))[1])
-    few, many = front((1, 8, 8), 5), front((1, 8, 8), 30)
+    few, many = (front((1, 8, 8), count, tell=lambda *far: told.append(far)) for count in (5, 30))
     assert len(asked) == 1
+    assert told == [(256, 400), (400, 400)]
     assert torch.equal(few.basis.directions, many.basis.directions[:, :5])
     assert few.numbers != many.numbers
 
@@ -106,18 +139,22 @@ def test_features_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     made = front((1, 8, 8), 20)
     images = pictures(300, (1, 8, 8), PublicSeed(9))
     told: list[int] = []
-    first = made.features(images, told.append)
+
+    def tell(done: int, of: int) -> None:
+        told.append(done)
+
+    first = made.features(images, tell)
     assert told == [256, 300]
-    assert torch.equal(made.features(images, told.append), first)
-    assert torch.equal(front((1, 8, 8), 20).features(images.clone(), told.append), first)
+    assert torch.equal(made.features(images, tell), first)
+    assert torch.equal(front((1, 8, 8), 20).features(images.clone(), tell), first)
     assert told == [256, 300]
-    made.features(images[:299], told.append)
+    made.features(images[:299], tell)
     changed = images.clone()
     changed[7, 0, 0, 0] = 0.5 - changed[7, 0, 0, 0]
-    made.features(changed, told.append)
-    front((1, 8, 8), 21).features(images, told.append)
+    made.features(changed, tell)
+    front((1, 8, 8), 21).features(images, tell)
     monkeypatch.setattr(module, "VERSION", 0)
-    front((1, 8, 8), 20).features(images, told.append)
+    front((1, 8, 8), 20).features(images, tell)
     assert told == [256, 300, 256, 299] + 3 * [256, 300]
 
 
@@ -139,5 +176,5 @@ def test_refused() -> None:
         front((1, 8, 8), 0)
     with pytest.raises(Mistake, match="order=3 must be 1 or 2"):
         front((1, 8, 8), 5, order=3)
-    with pytest.raises(Mistake, match="sides of at least 4"):
-        front((1, 3, 8), 5)
+    with pytest.raises(Mistake, match=r"pictures of one pixel show nothing: give them as a table of shape \(rows, 3\)"):
+        front((3, 1, 1), 5)

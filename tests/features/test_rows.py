@@ -16,3 +16,10 @@ def test_norm_and_constant() -> None:
 
 def test_zeros_stay() -> None:
     assert unit(torch.zeros(2, 4))[:, :-1].abs().sum() == 0
+
+
+def test_rows_of_a_single_number() -> None:
+    """One column, whether the table says so or not."""
+    numbers = torch.tensor([2.0, -3.0, 0.0])
+    assert torch.equal(unit(numbers), unit(numbers[:, None]))
+    assert unit(numbers)[:, 0].tolist() == [1.0, -1.0, 0.0]

@@ -17,15 +17,19 @@ from reference.normal import normals
 
 @dataclass(frozen=True)
 class Draws:
-    """Cohorts of `size` clients, or with each client at chance `rate`, out of `population`."""
+    """Cohorts of `size` clients, or with each client at chance `rate`, or by `turns`, out of `population`."""
 
     seed: int
     population: int
     size: int | None = None
     rate: float | None = None
+    turns: int | None = None
 
     def cohort(self, t: int) -> list[int]:
         """The set K of round t."""
+        if self.turns is not None:
+            order = PublicSeed(0).generator("turns", self.population).permutation(self.population).tolist()
+            return sorted(client for place, client in enumerate(order) if place % self.turns == (t - 1) % self.turns)
         rng = SecretSeed.simulated(self.seed).generator("cohort", t)
         size = self.size if self.rate is None else rng.binomial(self.population, self.rate)
         return sorted(rng.choice(self.population, size, replace=False, shuffle=False).tolist())
@@ -33,6 +37,8 @@ class Draws:
     @property
     def expected(self) -> float:
         """The expected |K|."""
+        if self.turns is not None:
+            return self.population / self.turns
         return float(self.size) if self.rate is None else self.rate * self.population
 
     def batches(self, rows: Tensor, batch: int, steps: int, t: int, client: int) -> list[Tensor]:
@@ -51,6 +57,13 @@ class Draws:
     def noise(self, size: int, t: int, who: int | str) -> Tensor:
         """Standard normal numbers of one client, or of the server."""
         labels, row = (["noise", t], who) if isinstance(who, int) else (["noise", t, who], 0)
+        return self._normal(size, row, *labels)
+
+    def kept(self, size: int, t: int) -> Tensor:
+        """z_t: those that a trusted server draws for round t, and keeps."""
+        return self._normal(size, 0, "correlated noise", t)
+
+    def _normal(self, size: int, row: int, *labels: str | int) -> Tensor:
         key = hashlib.sha256(json.dumps(["hush-1", "normal", self.seed, *labels]).encode()).digest()
         return torch.tensor(normals(key, row, size), dtype=torch.float64)
 

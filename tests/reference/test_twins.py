@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from contracts.parts import TURNS
 from torch import Tensor, nn
 
 from hush.catalogue import ENTRIES
@@ -12,7 +13,7 @@ from hush.clipping import public_bound
 from hush.knobs import Knobs
 from hush.rng import PublicSeed, SecretSeed
 from hush.rounds import Report, rounds
-from hush.sampling import Fixed, Poisson
+from hush.sampling import Fixed, Once, Poisson
 from hush.scheme import Scheme
 from hush.stages import AdaptiveClip
 from hush.task import Task
@@ -23,15 +24,19 @@ from reference import twins
 from reference.draws import Draws
 from reference.twins import TWINS, Setting
 
-SAMPLINGS = {"fixed": Fixed(5), "poisson": Poisson(0.4)}
+SAMPLINGS = {"fixed": Fixed(5), "poisson": Poisson(0.4), "once": Once(3), "twice": Once(2, passes=2)}
+CHANCE, BY_TURNS = ("fixed", "poisson"), ("once", "twice")
 SEED = 4
 
 
 def setting(task: Task, knobs: Knobs, seed: int = SEED, total: int = 3) -> Setting:
     """The same run for the twin."""
     sampling = knobs.sampling
-    cohorts = {"size": sampling.size} if isinstance(sampling, Fixed) else {"rate": sampling.chance}
-    draws = Draws(seed, task.clients, **cohorts)
+    if isinstance(sampling, Once):
+        draws = Draws(seed, task.clients, turns=sampling.cohorts)
+    else:
+        cohorts = {"size": sampling.size} if isinstance(sampling, Fixed) else {"rate": sampling.chance}
+        draws = Draws(seed, task.clients, **cohorts)
     S = knobs.clip.start if isinstance(knobs.clip, AdaptiveClip) else knobs.clip.bound
     return Setting(task, knobs, draws, total, S, knobs.noise)
 
@@ -57,13 +62,20 @@ def test_every_scheme_has_a_twin() -> None:
     assert set(TWINS) == set(ENTRIES)
 
 
-@pytest.mark.parametrize("sampling", SAMPLINGS)
-@pytest.mark.parametrize("name", ENTRIES)
+@pytest.mark.parametrize(
+    ("name", "sampling"),
+    [
+        *((name, how) for name in ENTRIES if name not in TURNS for how in CHANCE),
+        *((name, how) for name in ("hush-once", *TURNS) for how in BY_TURNS),
+    ],
+)
 def test_equal(name: str, sampling: str, task: Task, knobs: Knobs) -> None:
     knobs = replace(knobs, sampling=SAMPLINGS[sampling])
-    report = last(ENTRIES[name].scheme(knobs), task)
+    total = 4 if sampling == "twice" else 3
+    report = last(ENTRIES[name].scheme(knobs), task, total=total)
     fast, start = torch.cat(list(report.models)), flatten(task.model)
-    assert_same(fast, TWINS[name](setting(task, knobs)), start.repeat(len(fast) // len(start)), name != "two-bit-dp")
+    slow = TWINS[name](setting(task, knobs, total=total))
+    assert_same(fast, slow, start.repeat(len(fast) // len(start)), name != "two-bit-dp")
 
 
 def convolutional() -> nn.Module:
@@ -98,7 +110,7 @@ def test_the_setting_is_a_test(task: Task, knobs: Knobs) -> None:
     assert min(norms) < s.S < max(norms)
 
 
-@pytest.mark.parametrize("name", [entry.name for entry in ENTRIES.values() if entry.level == "client"])
+@pytest.mark.parametrize("name", [e.name for e in ENTRIES.values() if e.level == "client" and e.name not in TURNS])
 def test_equal_with_an_empty_cohort(name: str, task: Task, knobs: Knobs) -> None:
     """Poisson sampling may draw nobody: the server's noise alone moves the model."""
     knobs = replace(knobs, sampling=Poisson(0.08))
@@ -175,7 +187,8 @@ def test_cohorts_have_the_drawn_names(task: Task) -> None:
     for sampling, draws in (
         (Fixed(5), Draws(SEED, task.clients, size=5)),
         (Poisson(0.4), Draws(SEED, task.clients, rate=0.4)),
+        (Once(2, passes=2), Draws(SEED, task.clients, turns=2)),
     ):
-        for t in range(5):
+        for t in range(isinstance(sampling, Once), 5):  # round 0 is the vote
             fast = sampling.draw(task.clients, SecretSeed.simulated(SEED), t)
             assert np.array_equal(fast, draws.cohort(t))

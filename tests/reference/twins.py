@@ -308,6 +308,22 @@ def dp_fedavg(s: Setting) -> Tensor:
     return w
 
 
+def hush_trusted(s: Setting) -> Tensor:
+    """Clipped updates by turns; row t of s C^-1 Z goes to their sum, C the square root of the prefix sums.
+
+    The entries of C are binom(2k, k) / 4^k, none from the rounds of a pass on.
+    """
+    b, w = s.draws.turns, vector(s.task.model)
+    c = [math.comb(2 * k, k) / 4**k for k in range(b)]
+    C = torch.tensor([[c[i - j] if 0 <= i - j < b else 0.0 for j in range(s.rounds)] for i in range(s.rounds)]).double()
+    Z = torch.stack([s.draws.kept(s.n, t) for t in range(1, s.rounds + 1)])
+    noise = s.sigma * s.S * float(C[:b, 0].norm()) * torch.linalg.inv(C) @ Z
+    for t in range(1, s.rounds + 1):
+        updates = [clip(local(s, t, client, w, None, False), s.S) for client in s.draws.cohort(t)]
+        w = w + (sum(updates) + noise[t - 1]) / s.draws.expected
+    return w
+
+
 def two_bit(s: Setting) -> Tensor:
     """The third paper's Algorithms 1 and 2; a round of fewer than p - 1 nodes is none."""
     w = vector(s.task.model)
@@ -403,6 +419,7 @@ TWINS: dict[str, Callable[[Setting], Tensor]] = {
     "hush": fl_std_dp,  # on features, with a server's step that Knobs leaves out
     "hush-tiny": fl_std_dp,
     "hush-once": fl_std_dp,
+    "hush-trusted": hush_trusted,
     "fl-top": lambda s: fixed_set(s, top_k(s), free=False, private=False),
     "fl-top-dp": lambda s: fixed_set(s, top_k(s), free=False, private=True),
     "fl-top-bis": lambda s: fixed_set(s, top_k(s), free=True, private=False),

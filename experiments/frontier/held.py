@@ -1,0 +1,30 @@
+"""Data without its test set: held-out clients are the test set here. All choices were made on these.
+
+hush run experiments/frontier/hush-secure.toml --data experiments/frontier/held.py:pictures --clients 5500
+hush run experiments/frontier/stays-fl-top-dp.toml --data experiments/frontier/held.py:stays --clients 1800 --cohort 90
+"""
+
+from dataclasses import replace
+
+import torch
+
+from hush.data import DataSet, load
+from hush.rng import PublicSeed
+
+
+def pictures() -> DataSet:
+    """Fashion-MNIST without its last 500 of 6,000 clients of 10 pictures, which are held out."""
+    return _held(load("fashion-mnist"), 5_000)
+
+
+def stays() -> DataSet:
+    """The hospital stays of diabetes130, a tenth held out."""
+    data = load("diabetes130")
+    return _held(data, len(data.train) // 10)
+
+
+def _held(data: DataSet, rows: int) -> DataSet:
+    """Which rows are held out is the same for every seed of a run."""
+    order = torch.from_numpy(PublicSeed(0).generator("held-out clients").permutation(len(data.train)))
+    kept, held = data.train.rows(order[:-rows]), data.train.rows(order[-rows:])
+    return replace(data, name=f"{data.name}, held-out clients", train=kept, test=held, columns={}, split=None)

@@ -1,0 +1,66 @@
+"""The way down: the weights as clients get them."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hush.packing import FLOATS, Buckets, Form
+
+
+class Downlink(Protocol):
+    """What becomes of the weights on their way to the clients.
+
+    `form` is how they are packed, `bits` what each takes.
+    """
+
+    @property
+    def bits(self) -> int: ...
+    @property
+    def form(self) -> Form: ...
+
+    def send(self, weights: Tensor, owed: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """The weights that clients get, and what the server owes them from then on; None is nothing."""
+        ...
+
+
+@dataclass(frozen=True)
+class Exact:
+    """As they are, four bytes each."""
+
+    bits: ClassVar[int] = FLOATS.bits
+    form: ClassVar[Form] = FLOATS
+
+    def send(self, weights: Tensor, owed: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """All of it, and nothing is owed."""
+        return weights, None
+
+
+@dataclass(frozen=True)
+class Coarse:
+    """q = round(w + e) to 2^bits - 1 levels of the largest of each `bucket` weights, then e <- w + e - q.
+
+    The error e stays at the server and goes with the next round's weights, so that what all rounds sent sums up to
+    what they meant but for the last e, which is at most half a level. The server moves the weights themselves.
+    """
+
+    bits: int = 8
+    bucket: int = 512
+
+    def __post_init__(self) -> None:
+        _ = self.form  # which refuses what does not fit
+
+    @property
+    def form(self) -> Buckets:
+        """A scale for each bucket, and the levels."""
+        return Buckets(self.bits, self.bucket)
+
+    def send(self, weights: Tensor, owed: Tensor | None) -> tuple[Tensor, Tensor]:
+        """To the nearest level; what it is off is owed."""
+        wanted = weights if owed is None else weights + owed
+        numbers, form = np.ascontiguousarray(wanted.numpy(), dtype=np.float32), self.form
+        scales = form.scales(numbers)
+        sent = torch.from_numpy(form.values(np.rint(form.levels(numbers, scales)), scales))
+        return sent, wanted - sent

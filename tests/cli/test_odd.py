@@ -1,0 +1,59 @@
+"""House schemes on pictures of odd sizes, channels and contents: they learn, or say in one sentence why not."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hush.features import front
+
+BUDGET = ["--clients", "100", "--epsilon", "8", "--delta", "1e-3"]
+
+
+@pytest.fixture(autouse=True)
+def few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache of its own, and few procedural pictures."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(front, "MANY", 500)
+    monkeypatch.setattr(front, "FEW", 300)
+
+
+def halves(shape: tuple[int, ...], flat: float = 0.0) -> None:
+    """own.npz: bright on the left (0) or on the right (1); the part `flat` of the pictures is of one colour."""
+    random = np.random.default_rng(0)
+    y = random.integers(0, 2, 1200)
+    x = 0.3 * random.random((1200, *shape), np.float32)
+    half = shape[-1] // 2
+    x[y == 0, ..., :half] += 0.6
+    x[y == 1, ..., shape[-1] - half :] += 0.6
+    x[: round(1200 * flat)] = 0.5
+    np.savez("own.npz", x_train=x[:1000], y_train=y[:1000], x_test=x[1000:], y_test=y[1000:])
+
+
+@pytest.mark.parametrize("scheme", ["hush", "hush-tiny", "hush-once"])
+@pytest.mark.parametrize("shape", [(2, 5, 5), (1, 9, 13), (4, 16, 16), (1, 3, 20), (3, 1, 50), (40, 30), (1, 2, 2)])
+def test_any_size_and_channels(hush, scheme, shape):
+    halves(shape)
+    status, out, err = hush("run", scheme, "--data", "own.npz", *BUDGET, "--rounds", "8", "--out", "r", "--json")
+    assert status == 0, err
+    assert json.loads(out)["accuracy"] > 0.85
+
+
+@pytest.mark.parametrize("flat", [0.3, 1.0])
+def test_pictures_of_one_colour(hush, flat):
+    """They tell nothing, and spoil nothing."""
+    halves((1, 8, 8), flat)
+    status, out, err = hush("run", "hush-once", "--data", "own.npz", *BUDGET, "--rounds", "8", "--out", "r", "--json")
+    assert status == 0, err
+    last = json.loads(out)
+    assert np.isfinite(last["loss"])
+    assert last["accuracy"] > (0.85 if flat < 1 else 0.3)
+
+
+@pytest.mark.parametrize("scheme", ["hush", "hush-tiny", "hush-once"])
+def test_one_pixel(hush, scheme):
+    halves((3, 1, 1))
+    status, _, err = hush("run", scheme, "--data", "own.npz", *BUDGET, "--rounds", "8", "--out", "r")
+    assert status == 2
+    assert err == "hush: pictures of one pixel show nothing: give them as a table of shape (rows, 3)\n"

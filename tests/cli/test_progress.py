@@ -1,0 +1,51 @@
+"""What a person hears while the features of pictures are made: a real run, with few pictures and no patience."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hush.cli import run
+from hush.features import front
+
+WORDS = ["hush-tiny", "--data", "own.npz", "--clients", "60", "--noise", "1", "--delta", "1e-3", "--rounds", "2"]
+
+
+@pytest.fixture
+def few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """700 pictures of their own, an empty cache, few procedural pictures."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(front, "MANY", 300)
+    random = np.random.default_rng(0)
+    x, y = random.random((700, 1, 6, 7), np.float32), random.integers(0, 3, 700)
+    np.savez(tmp_path / "own.npz", x_train=x[:600], y_train=y[:600], x_test=x[600:], y_test=y[600:])
+
+
+@pytest.mark.usefixtures("few")
+def test_features_are_told_and_the_cache_is_silent(hush, monkeypatch):
+    """Counted over all parts of the set; on standard error, with --json as well."""
+    monkeypatch.setattr(run, "SOON", 0.0)
+    monkeypatch.setattr(run, "QUIET", 0.0)
+    status, out, err = hush("run", *WORDS, "--out", "a", "--json")
+    assert status == 0, err
+    assert out.count("\n") == 1
+    told = re.findall(
+        r"^(basis for features|features) of own: (\d+) of (\d+) (procedural pictures|pictures)$", err, re.M
+    )
+    assert told == [
+        *(("basis for features", str(done), "300", "procedural pictures") for done in (256, 300)),
+        *(("features", str(done), "700", "pictures") for done in (256, 512, 600, 700)),
+    ]
+    status, _, err = hush("run", *WORDS, "--out", "b", "--json")
+    assert status == 0, err
+    assert "of own:" not in err
+    assert "round 1 of 2" in err
+
+
+@pytest.mark.usefixtures("few")
+def test_what_is_quick_is_silent(hush, monkeypatch):
+    monkeypatch.setattr(run, "SOON", 3600.0)
+    status, _, err = hush("run", *WORDS, "--out", "a")
+    assert status == 0, err
+    assert "of own:" not in err
