@@ -254,7 +254,7 @@ _LATER = {"sampling": Once(16), "rounds": 16, "momentum": 0.7, "server_rate": 80
 _OURS = [
     Entry("hush", "hush", house, "client", {**_HEAD, **_BEST, "directions": 600, "order": 2}),
     Entry("hush-tiny", "hush", house, "client", {**_HEAD, **_TINY, "directions": 70, "order": 1}),
-    Entry("hush-once", "hush", house, "client", {**_HEAD, **_ONCE, "directions": 210, "order": 2}),
+    Entry("hush-once", "hush", house, "client", {**_HEAD, **_ONCE, "directions": 233, "order": 2}),
     Entry("hush-trusted", "hush", house, "client", {**_HEAD, **_LATER, "directions": 400, "order": 2}, _correlated),
 ]
 

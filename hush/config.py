@@ -41,7 +41,7 @@ class Model(_Table):
 class Scheme(_Table):
     """Which scheme of the catalogue, and its privacy."""
 
-    name: str = "fl-top-dp"
+    name: str = "hush"
     ratio: Annotated[float, Field(gt=0, le=1)] | None = None
     select: Literal["public", "vote"] = "public"
     clip: Literal["paper", "public", "adaptive"] | Annotated[float, Field(gt=0, lt=1e30)] | None = None

@@ -188,7 +188,7 @@ def _config(experiment: str | None, options: dict[tuple[str, str], Any], resumed
             raise Mistake(f"{resumed} holds no run to resume: mend --out, or name a scheme to begin one")
         if resumed is None:
             raise Mistake(
-                "name a scheme (`hush schemes` lists them) or a TOML file: hush run fl-top-dp --epsilon 1 ..."
+                "name a scheme (`hush schemes` lists them) or a TOML file: hush run hush --epsilon 1 --delta 1e-5"
             )
         base = config.read(resumed / "config.toml")
     elif experiment.endswith(".toml"):
