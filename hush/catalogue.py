@@ -209,7 +209,7 @@ class Entry:
             base = replace(base, step=knobs.step())
         if knobs.average:
             base = replace(base, average=knobs.average)
-        if knobs.down:
+        if knobs.down is not None:
             base = replace(base, down=knobs.downlink())
         if self.level != "client":
             return base

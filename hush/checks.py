@@ -61,6 +61,12 @@ def check(config: Config, entry: Entry) -> None:
         f"sampling={config.sampling.kind} has no turns, and {entry.name} counts on them: leave it out, or take hush": (
             isinstance(usual.source, CorrelatedNoise) and config.sampling.kind not in (None, "once")
         ),
+        f"{entry.name} takes noise back, which needs a bound that stays: give clip as a number": (
+            isinstance(usual.source, CorrelatedNoise) and scheme.clip == "adaptive"
+        ),
+        f"{entry.name} protects records, and turns are for clients: take sampling fixed or poisson": (
+            records and config.sampling.kind == "once"
+        ),
         f"{entry.name} sends nothing: leave secure out": secure.mode is not None and usual.apart,
         f"{entry.name} takes votes and not sums: leave secure out": (
             secure.mode is not None and isinstance(usual.aggregator, BitVote)
@@ -90,7 +96,7 @@ def check(config: Config, entry: Entry) -> None:
             not entry.featured and (scheme.directions is not None or scheme.order is not None)
         ),
         "passes belongs to sampling once: add it": (
-            config.sampling.passes is not None and config.sampling.kind not in (None, "once")
+            config.sampling.passes is not None and (config.sampling.kind or usual.sampling.kind) != "once"
         ),
         f"{entry.name} draws nobody, each client trains in every round: leave cohort and sampling out": (
             usual.alone and (cohort not in (None, nodes) or config.sampling.kind not in (None, "fixed"))

@@ -43,7 +43,8 @@ class Coarse:
     """q = round(w + e) to 2^bits - 1 levels of the largest of each `bucket` weights, then e <- w + e - q.
 
     The error e stays at the server and goes with the next round's weights, so that what all rounds sent sums up to
-    what they meant but for the last e, which is at most half a level. The server moves the weights themselves.
+    what they meant but for the last e, which is at most half a level. One round alone is off by two errors in place of
+    one. The server moves the weights themselves.
     """
 
     bits: int = 8

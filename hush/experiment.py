@@ -65,6 +65,9 @@ def build(config: Config, say: Say = holdings.quiet) -> Experiment:
     binary = data.classes == 2 and isinstance(data.train.inputs, Sparse)
     habit = HABITS.get(config.data.name, RECORDS if binary else Habit())
     knobs = _knobs(config, entry, habit)
+    pictures = entry.featured and holdings.pictured(data)
+    if entry.featured and not pictures and (config.scheme.directions or config.scheme.order):
+        raise Mistake(f"directions and order are for pictures, and {data.name} has rows of numbers: leave them out")
     if entry.featured:
         data, habit = holdings.featured(data, knobs, say), replace(habit, model="head")
     config, split = holdings.split(config, data, habit, entry)
@@ -102,8 +105,8 @@ def build(config: Config, say: Say = holdings.quiet) -> Experiment:
             **_bits(scheme),
             "average": scheme.average or None,
             "down": None if scheme.apart else scheme.down.bits,
-            "directions": knobs.directions if entry.featured else None,
-            "order": knobs.order if entry.featured else None,
+            "directions": data.train.inputs.shape[1] - 1 if pictures else None,  # small pictures have fewer than asked
+            "order": knobs.order if pictures else None,
         },
         "secure": _secure(scheme),
         "train": {
@@ -117,7 +120,8 @@ def build(config: Config, say: Say = holdings.quiet) -> Experiment:
         },
         "sampling": {
             "kind": sampling.kind,
-            "cohort": round(sampling.cohort(len(split))),
+            # Of turns the cohort follows from the rounds.
+            "cohort": None if isinstance(sampling, Once) else round(sampling.cohort(len(split))),
             "passes": sampling.passes if isinstance(sampling, Once) else None,
         },
         "run": {"engine": engine.kind},

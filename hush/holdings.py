@@ -116,23 +116,29 @@ def quiet(line: str) -> None:
     """Says nothing."""
 
 
+def pictured(data: DataSet) -> bool:
+    """Whether its rows are pictures; those of two sides have one channel."""
+    return not isinstance(data.train.inputs, Sparse) and data.train.inputs.dim() in (3, 4)
+
+
 def featured(data: DataSet, knobs: Knobs, say: Say = quiet) -> DataSet:
     """The same set with public features of its pictures, or rows of its numbers, in place of them.
 
-    Rows of two sides are pictures of one channel. `say` hears how far the features are, where the cache has none.
+    `say` hears how far the features are, where the cache has none.
     """
     if isinstance(data.train.inputs, Sparse):
         return data
     parts = {name: part for name in ("train", "test", "public") if (part := getattr(data, name)) is not None}
     inputs = {name: cast(Tensor, part.inputs) for name, part in parts.items()}
     notes = data.notes
-    if inputs["train"].dim() in (3, 4):
-        inputs = _pictured(
+    if pictured(data):
+        inputs = _of_pictures(
             {name: x if x.dim() == 4 else x.unsqueeze(1) for name, x in inputs.items()}, knobs, data, say
         )
         notes += (
             f"features: scattering of order {knobs.order} in a basis from procedural pictures, for which no data is"
-            " read; what kind of pictures, and the scheme's settings, were chosen on held-out clients of Fashion-MNIST",
+            " read; what kind of pictures, and the scheme's settings, were chosen on held-out clients of"
+            " Fashion-MNIST: a prior that epsilon does not count",
         )
     else:
         inputs = {name: unit(x) for name, x in inputs.items()}
@@ -140,9 +146,15 @@ def featured(data: DataSet, knobs: Knobs, say: Say = quiet) -> DataSet:
     return replace(data, **known, notes=notes)
 
 
-def _pictured(inputs: dict[str, Tensor], knobs: Knobs, data: DataSet, say: Say) -> dict[str, Tensor]:
+def _of_pictures(inputs: dict[str, Tensor], knobs: Knobs, data: DataSet, say: Say) -> dict[str, Tensor]:
     """Features of pictures, with progress counted over all parts of the set."""
     channels, height, width = inputs["train"].shape[1:]
+    for name, images in inputs.items():
+        if images.shape[1:] != (channels, height, width):
+            raise Mistake(
+                f"pictures of {data.name} have the shape {tuple(inputs['train'].shape[1:])} to train and"
+                f" {tuple(images.shape[1:])} in {name}: make them one size"
+            )
 
     def basis(done: int, of: int) -> None:
         say(f"basis for features of {data.name}: {done} of {of} procedural pictures")

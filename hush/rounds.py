@@ -122,7 +122,8 @@ def rounds(
         if not secret.repeatable:
             raise Mistake("CorrelatedNoise draws earlier noise again: give a secret seed that repeats")
         if not replay and len(events) > state.participation.charged:
-            raise Mistake("CorrelatedNoise hides no round that is released twice: give a new ledger, or replay=True")
+            raise Mistake("CorrelatedNoise hides no round that is released twice: begin anew, or give replay=True")
+        _check_turns(scheme, task, secret, state)
     if not replay:
         state.participation.catch_up(events)
     # A ledger ahead of the state, after a kill, is told by the reports as its rounds are repeated.
@@ -153,6 +154,15 @@ def rounds(
         )
 
 
+def _check_turns(scheme: Scheme, task: Task, secret: SecretSeed, state: State) -> None:
+    """Refuse to go on with other turns than the state's rounds had."""
+    turns = np.zeros(task.clients, np.int64)
+    for number in range(1, state.round + 1):
+        turns[scheme.sampling.draw(task.clients, secret, number)] += 1
+    if not np.array_equal(turns, state.participation.rounds):
+        raise Mistake("CorrelatedNoise counts on the turns of the rounds before: go on with the sampling they had")
+
+
 @dataclass(frozen=True)
 class _Loop:
     scheme: Scheme
@@ -179,6 +189,8 @@ class _Loop:
             total, plan = self._gather(self.scheme, replace(state, weights=got), number, "update", charges)
         except Aborted as aborted:
             state.memory.discard()
+            average = self.scheme.averaged(state.average, state.weights, number)
+            state = replace(state, average=average)
             return self._close(state, number, charges), 0, str(aborted), aborted.refused
         moved, drift = self.scheme.move(state.weights, plan, total, state.drift)
         if not bool(moved.isfinite().all()):

@@ -99,13 +99,11 @@ class Scheme:
         self, round: int, weights: Tensor, live: Tensor | None, owed: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
         """The model as clients get it, and what the server owes them from then on; in round 1 they have it already."""
-        if round <= 1 or self.down == Exact():
+        if round <= 1:
             return weights, owed
         place = sent_down(self.coordinates, live)
         row, owed = self.down.send(weights[place], owed)
-        got = weights.clone()
-        got[place] = row
-        return got, owed
+        return (row, owed) if isinstance(place, slice) else (weights.index_copy(0, place, row), owed)
 
     def asked(self, plan: Plan, order: bytes, cohort: Members, secret: SecretSeed, note: Note) -> Asked:
         """What the aggregator may know of a round, whose packed plan is `order`."""

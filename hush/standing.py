@@ -50,7 +50,7 @@ def facts(experiment: Experiment, state: State, ledger: Ledger) -> Facts:
         unnoised=(
             *experiment.notes,
             "how many clients and classes there are, and the shape of the data: assumed public",
-            "hyper-parameters (rates, rounds, ratio): assumed chosen without the clients' data",
+            "hyper-parameters that were given (rates, rounds, ratio): assumed chosen without the clients' data",
             "test metrics and the best round: on test rows, which nothing protects",
             *(() if sampling.kind == "once" else (_FIGURES,)),
         ),

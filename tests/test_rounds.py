@@ -323,6 +323,35 @@ def test_correlated_noise_in_a_run(task: Task, knobs: Knobs) -> None:
         next(rounds(scheme, task, rounds=8, ledger=ledger, state=state))
     with pytest.raises(Mistake, match="a secret seed that repeats"):
         next(rounds(scheme, task, rounds=8, secret=SecretSeed.system()))
+    other = replace(scheme, sampling=replace(scheme.sampling, seed=1))
+    with pytest.raises(Mistake, match="go on with the sampling they had"):
+        next(rounds(other, task, rounds=8, ledger=ledger, state=state, replay=True))
+
+
+def lost_in(*numbers: int) -> Local:
+    """Nobody answers in these rounds."""
+    return Local(lost=lambda round, client: round in numbers)
+
+
+def test_an_aborted_round_is_a_round_of_the_average(task: Task, knobs: Knobs) -> None:
+    """Its model is that of the round before, and so the average of all rounds is that of all models."""
+    scheme = ENTRIES["fl-std-dp"].scheme(replace(knobs, average=0.5))
+    reports = list(rounds(scheme, task, rounds=5, transport=lost_in(1, 3)))
+    assert [report.aborted for report in reports] == [True, False, True, False, False]
+    models = torch.stack([report.state.weights for report in reports]).double()
+    assert torch.equal(models[0].float(), flatten(task.model))
+    weights = torch.tensor([0.5**4, 0.5**3, 0.5**2, 0.5, 1.0], dtype=torch.float64)
+    torch.testing.assert_close(reports[-1].state.released.double(), weights @ models / weights.sum(), atol=1e-6, rtol=0)
+
+
+def test_an_aborted_round_leaves_what_is_owed(task: Task, knobs: Knobs) -> None:
+    scheme = ENTRIES["fl-std-dp"].scheme(replace(knobs, down=4))
+    _, before, aborted, after = rounds(scheme, task, rounds=4, transport=lost_in(3))
+    assert aborted.aborted
+    assert before.state.owed is not None
+    assert torch.equal(aborted.state.owed, before.state.owed)
+    _, owed = scheme.send(4, before.state.weights, before.state.live, before.state.owed)
+    assert torch.equal(after.state.owed, owed)
 
 
 @pytest.mark.parametrize("noise", [Noise(3.731), CorrelatedNoise(3.731, 4)])

@@ -23,13 +23,14 @@ PAPER = [
     ("fl-std-dp", 0.56, 6653.48),
 ]
 # Ours in the figure: Fashion-MNIST, clients with pictures of all kinds, whole numbers where there is a choice.
-SHOWN = ("hush-secure", "hush-tiny", "hush-once", "hush-trusted", "fl-top-dp-ours")
+SHOWN = ("hush-secure", "hush-20-rounds", "hush-120-rounds", "hush-tiny", "hush-once", "hush-trusted", "fl-top-dp-ours")
 
 
 def main(folder: Path) -> None:
     results = []
-    for path in sorted(HERE.glob("*.toml")):
-        runs = sorted((folder / path.stem).glob("seed-*"))
+    for path in sorted(folder.iterdir()):
+        if not (runs := sorted(path.glob("seed-*"))):
+            continue
         last = [json.loads((run / "rounds.jsonl").read_text().splitlines()[-1]) for run in runs]
         metric = "accuracy" if last[0]["auroc"] is None else "auroc"
         found = [row[metric] for row in last]
@@ -37,7 +38,7 @@ def main(folder: Path) -> None:
         epsilon = [row["epsilon"] for row in last]
         results.append(
             {
-                "run": path.stem,
+                "run": path.name,
                 "seeds": len(last),
                 "rounds": last[0]["round"],
                 "metric": metric,

@@ -13,7 +13,7 @@ from hush.rng import PublicSeed
 
 
 def pictures() -> DataSet:
-    """Fashion-MNIST without its last 500 of 6,000 clients of 10 pictures, which are held out."""
+    """Fashion-MNIST without 5,000 of its training rows, as many as 500 clients of 10 have."""
     return _held(load("fashion-mnist"), 5_000)
 
 

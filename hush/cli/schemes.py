@@ -32,7 +32,7 @@ def schemes(
         "down",
         "protects",
         "what travels",
-        title="bits per weight at the default ratio of 0.5 %",
+        title=f"bits for each of the {WEIGHTS:,} weights of the papers' image network, at the default ratio of 0.5 %",
     )
     for row in rows:
         up, down = f"{row['uplink_bits_per_weight']:.2f}", f"{row['downlink_bits_per_weight']:.2f}"
@@ -66,5 +66,7 @@ def _describe(found: Any) -> dict[str, Any]:
         "stages": [type(stage).__name__ for stage in scheme.stages],
         "aggregator": str(scheme.aggregator),
         "step": str(scheme.step),
+        "down": str(scheme.down),
+        "average": scheme.average,
         "sampling": str(scheme.sampling),
     }

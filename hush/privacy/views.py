@@ -53,10 +53,9 @@ class Participation:
         if event.level == "record":
             self.joins.add(event, who)
         else:
-            self._server.add(who, _cost(event.noise if event.server is None else event.server, event))
-            self._upload.add(who, _cost(event.share, event))
-            if event.sampling == "once":
-                self._model.add(who, _cost(event.noise, event))
+            tallies = {"server": self._server, "upload": self._upload, "model": self._model}
+            for name, cost in _costs(event).items():
+                tallies[name].add(who, cost)
         self.charged += 1
         if event.label == "update":
             self.join(who)
@@ -154,12 +153,15 @@ def views(
 ) -> dict[str, float | str]:
     """Epsilon by adversary of these events and participations; see Spent.
 
-    The ledger may be ahead of the participations, after a kill. Where turns are public, such an event is everybody's.
+    The ledger may be ahead of the participations, after a kill. Such an event is everybody's.
     """
     events, extremes = tuple(events), participation.extremes()
     if not isinstance(extremes, Joined):
-        ahead = math.fsum(_cost(e.noise, e) for e in events[participation.charged :] if e.sampling == "once")
-        extremes["model"] = math.sqrt(extremes["model"] ** 2 + ahead)
+        for event in events[participation.charged :]:
+            for name, cost in _costs(event).items():
+                for one in (name, f"{name}_median"):
+                    if one in extremes:
+                        extremes[one] = math.sqrt(extremes[one] ** 2 + cost)
     return Spent(tuple(kinds(events).items()), extremes).epsilon(delta, accountant, secure)
 
 
@@ -211,6 +213,13 @@ def _amplified(k: Kind, count: int, noise: float) -> list[Release]:
     """Releases at the product of the client's chance and the record's, and those of later steps at the latter."""
     later = [Release(noise, k.batch, count * (k.steps - 1))] if k.steps > 1 else []
     return [Release(noise, max(1e-9, k.rate * k.batch), count), *later]
+
+
+def _costs(event: Event) -> dict[str, float]:
+    """What an event adds to the sums of those who took part; against readers of the models where they know who did."""
+    found = {"server": _cost(event.noise if event.server is None else event.server, event)}
+    found["upload"] = _cost(event.share, event)
+    return found | ({"model": _cost(event.noise, event)} if event.sampling == "once" else {})
 
 
 def _cost(multiplier: float, event: Event) -> float:

@@ -132,7 +132,7 @@ def _privacy(run: Run) -> str:
         statement = "This scheme has no differential privacy guarantee against any adversary: epsilon is none."
     rows = "".join(
         f'<tr id="{view}"><th scope="row"><strong>{view}</strong></th>'
-        f"<td>{words.sees(view, run.level, run.secure)}</td>"
+        f"<td>{words.sees(view, run.level, run.secure, run.turns)}</td>"
         f'<td class="number">{words.epsilon(runs.epsilon(last, view))}</td>'
         f'<td class="number">{_median(last, view)}</td></tr>'
         for view in runs.views(last)

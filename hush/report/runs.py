@@ -57,6 +57,11 @@ class Run:
         return self.config.get("secure", {}).get("mode") is not None
 
     @property
+    def turns(self) -> bool:
+        """Whether it is public who takes part when."""
+        return bool(self.config.get("sampling", {}).get("kind") == "once")
+
+    @property
     def delta(self) -> float | None:
         """The delta beside every epsilon of this run, where the configuration names one."""
         tables = (table for table in self.config.values() if isinstance(table, dict))

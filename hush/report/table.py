@@ -107,10 +107,10 @@ def _at(point: tuple[int, float] | None, word: str) -> tuple[str, str]:
 def _epsilon_note(run: Run, view: str) -> str:
     row = run.last
     if runs.epsilon(row, view) is None:
-        return f"no guarantee; {words.sees(view, run.level, run.secure)}"
+        return f"no guarantee; {words.sees(view, run.level, run.secure, run.turns)}"
     median = runs.epsilon(row, f"{view}_median")
     middle = f"median client {words.epsilon(median)}; " if f"{view}_median" in row["epsilon"] else ""
-    return f"delta {words.delta(run.delta)}; {middle}{words.sees(view, run.level, run.secure)}"
+    return f"delta {words.delta(run.delta)}; {middle}{words.sees(view, run.level, run.secure, run.turns)}"
 
 
 def _private(run: Run) -> bool:

@@ -26,9 +26,14 @@ _PHASES = {
 PROTECTED = {"client": "any one client", "record": "any one record of a client"}
 
 
-def sees(view: str, level: str, secure: bool = False) -> str:
-    """What an adversary sees, where clients or records are protected; in a secure sum nobody is to see an upload."""
+def sees(view: str, level: str, secure: bool = False, turns: bool = False) -> str:
+    """What an adversary sees, where clients or records are protected; in a secure sum nobody is to see an upload.
+
+    `turns`: who takes part when is public.
+    """
     found = _SEES[level][view]
+    if turns:
+        found = found.replace("not who took part", "and knows whose turn it was")
     return found.replace("sees single uploads", "took the masks off single uploads") if secure else found
 
 

@@ -35,7 +35,10 @@ def test_clients_in_their_turns(ran, tmp_path):
     """Rounds decide the cohorts; the model and the server are worth the same; the card says whose turns are public."""
     status, last, config = ran("hush-once", "--data", "digits", *BUDGET, "--rounds", "4")
     assert status == 0, last
-    assert config["sampling"] == {"kind": "once", "cohort": 32, "passes": 1, "floor": 0}
+    assert config["sampling"] == {"kind": "once", "passes": 1, "floor": 0}
+    assert "knows whose turn it was" in (tmp_path / "r" / "report.html").read_text()
+    more = ran(str(tmp_path / "r" / "config.toml"), "--rounds", "6", out="more")
+    assert (more[0], more[1]["round"]) == (0, 6)
     assert last["epsilon"]["model"] == pytest.approx(last["epsilon"]["server"])
     assert 7.9 < last["epsilon"]["model"] <= 8
     assert last["accuracy"] > 0.7
@@ -73,10 +76,10 @@ def test_a_trusted_aggregator(ran, tmp_path, passes, secure):
 
 
 def test_its_own_rounds_and_a_resume(ran, tmp_path):
-    """15 rounds unless others are asked for; what the configuration says runs again to the same model."""
+    """15 rounds unless others are asked for; as many directions as small pictures have; what the configuration says runs again to the same model."""
     status, last, config = ran("hush-tiny", "--data", "digits", *BUDGET, "--cohort", "20")
     assert (status, last["round"]) == (0, 15), last
-    assert (config["run"]["rounds"], config["scheme"]["directions"], config["model"]["name"]) == (15, 70, "head")
+    assert (config["run"]["rounds"], config["scheme"]["directions"], config["model"]["name"]) == (15, 62, "head")
     again = ran(str(tmp_path / "r" / "config.toml"), out="again")
     assert again[1]["accuracy"] == last["accuracy"]
     models = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("r", "again")]
@@ -89,6 +92,10 @@ def test_rows_of_a_table(ran, tmp_path):
     assert status == 0, last
     assert last["bytes"]["up"]["payload"]["max"] % (4 * 2 * 7) == 0  # (3 classes - 1) x (6 numbers + the constant)
     assert config["model"]["name"] == "head"
+    assert not {"directions", "order"} & set(config["scheme"])
+    given = ran("hush", "--data", "own.py:load", "--clients", "100", *BUDGET, "--directions", "5", out="given")
+    assert given[0] == 2
+    assert "directions and order are for pictures" in given[1]
     assert helmert(3).shape == (3, 2)
 
 
@@ -101,7 +108,9 @@ def test_rows_of_a_table(ran, tmp_path):
         (["hush-once", "--rounds", "5", "--passes", "2"], "rounds=5 are not 2 equal passes"),
         (["hush-trusted", "--sampling", "poisson"], "sampling=poisson has no turns"),
         (["hush-trusted", "--sampling", "fixed"], "sampling=fixed has no turns"),
-        (["hush-trusted", "--clip", "adaptive"], "this bound moves: take Clip(c)"),
+        (["hush-trusted", "--clip", "adaptive"], "give clip as a number"),
+        (["fl-standard-dp", "--sampling", "once"], "take sampling fixed or poisson"),
+        (["hush-tiny", "--passes", "3"], "passes belongs to sampling once"),
         (["hush-trusted", "--rounds", "5", "--passes", "2"], "rounds=5 are not 2 equal passes"),
         (["hush", "--sampling", "poisson", "--passes", "2"], "passes belongs to sampling once"),
         (["fl-top-dp", "--directions", "9"], "fl-top-dp trains on the data itself"),

@@ -144,7 +144,9 @@ def test_a_turn_that_was_taken_by_nobody_knows_whom_is_everybodys():
     events, participation = played(ONCE, [[0], [1]])
     events.append(replace(ONCE, round=3))
     twice = gaussian_epsilon(math.sqrt(2) / 3.731, DELTA)
-    assert views(events, participation, DELTA)["model"] == pytest.approx(twice)
+    found = views(events, participation, DELTA)
+    assert found["model"] == found["server"] == pytest.approx(twice)
+    assert found["server_median"] == gaussian_epsilon(1 / 3.731, DELTA)  # of whom nobody knows another turn
     participation.catch_up(events)
     found = views(events, participation, DELTA)
     assert found["model"] == found["server"] == pytest.approx(twice)
