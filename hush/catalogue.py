@@ -279,22 +279,6 @@ ENTRIES: dict[str, Entry] = {
 }
 ALIASES = {"fl-bas-1": "fl-basic", "fl-bas-1-dp": "fl-basic-dp", "fedavg": "fl-std"}
 
-# The papers' clipping bounds S: by data set, scheme and compression ratio (supplement, Tables 4 and 5).
-_R = (0.001, 0.005, 0.01, 0.05, 0.1)
-PAPER_CLIP: dict[str, dict[str, dict[float, float]]] = {
-    "fashion-mnist": {
-        "fl-basic-dp": dict(zip(_R, (0.05, 0.12, 0.16, 0.34, 0.45), strict=True)),
-        "fl-bas-2-dp": dict(zip(_R, (0.07, 0.16, 0.23, 0.52, 0.75), strict=True)),
-        "fl-bas-3-dp": dict(zip(_R, (0.05, 0.11, 0.16, 0.33, 0.44), strict=True)),
-        "fl-bas-4-dp": dict(zip(_R, (0.06, 0.15, 0.21, 0.51, 0.74), strict=True)),
-        "fl-cs-dp": dict(zip(_R, (0.21, 0.26, 0.32, 0.57, 0.79), strict=True)),
-        "fl-top-bis-dp": dict(zip(_R, (1.25, 1.59, 1.79, 2.18, 2.34), strict=True)),
-        "fl-top-dp": dict(zip(_R, (0.50, 0.61, 0.64, 0.87, 1.0), strict=True)),
-        "fl-std-dp": {1.0: 2.40},
-    },
-}
-
-
 # Settings that some parts listen to: a scheme without these parts has no such setting.
 OWN: dict[str, tuple[type, ...]] = {
     "ratio": (TopK, RandomK, Vote, Sense, TopFeedback),
@@ -362,17 +346,3 @@ def scheme(name: str, **knobs: object) -> Scheme:
         if not isinstance(value, int if whole else int | float):
             raise Mistake(f"{key}={value!r} must be a {'whole number' if whole else 'number'}")
     return found.scheme(Knobs(**{**given, "clip": clip}))
-
-
-def paper_clip(name: str, data: str, ratio: float) -> float:
-    """The bound S that the paper used for this scheme, data set and ratio."""
-    table = PAPER_CLIP.get(data, {}).get(ENTRIES[ALIASES.get(name, name)].name, {})
-    if 1.0 in table:
-        return table[1.0]
-    if ratio not in table:
-        known = ", ".join(f"{r:g}" for r in table) or "none"
-        raise Mistake(
-            f"clip='paper' has no value for {name} on {data} at ratio {ratio:g} (known: {known}):"
-            " give a number, 'public' or 'adaptive'"
-        )
-    return table[ratio]

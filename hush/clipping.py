@@ -1,11 +1,11 @@
-"""The papers' rule for the clipping bound, on public data."""
+"""The papers' clipping bounds: their table, and their rule on public data."""
 
 from dataclasses import replace
 
 import numpy as np
 import torch
 
-from hush.catalogue import Entry
+from hush.catalogue import Entry, entry
 from hush.data.samples import Split
 from hush.errors import Mistake
 from hush.knobs import Knobs
@@ -15,17 +15,31 @@ from hush.stages import Sense
 from hush.task import Task
 from hush.weights import flatten
 
+# The papers' clipping bounds S: by data set, scheme and compression ratio (supplement, Tables 4 and 5).
+_R = (0.001, 0.005, 0.01, 0.05, 0.1)
+PAPER_CLIP: dict[str, dict[str, dict[float, float]]] = {
+    "fashion-mnist": {
+        "fl-basic-dp": dict(zip(_R, (0.05, 0.12, 0.16, 0.34, 0.45), strict=True)),
+        "fl-bas-2-dp": dict(zip(_R, (0.07, 0.16, 0.23, 0.52, 0.75), strict=True)),
+        "fl-bas-3-dp": dict(zip(_R, (0.05, 0.11, 0.16, 0.33, 0.44), strict=True)),
+        "fl-bas-4-dp": dict(zip(_R, (0.06, 0.15, 0.21, 0.51, 0.74), strict=True)),
+        "fl-cs-dp": dict(zip(_R, (0.21, 0.26, 0.32, 0.57, 0.79), strict=True)),
+        "fl-top-bis-dp": dict(zip(_R, (1.25, 1.59, 1.79, 2.18, 2.34), strict=True)),
+        "fl-top-dp": dict(zip(_R, (0.50, 0.61, 0.64, 0.87, 1.0), strict=True)),
+        "fl-std-dp": {1.0: 2.40},
+    },
+}
 SETS = 100
 
 
-def public_bound(entry: Entry, knobs: Knobs, task: Task, seed: PublicSeed) -> float:
+def public_bound(found: Entry, knobs: Knobs, task: Task, seed: PublicSeed) -> float:
     """S: the L2 norm of what one local training on the public batch would send (U section 4).
 
     Where the set of coordinates is fresh each round: the median over 100 random sets.
     """
     if task.public is None:
         raise Mistake("clip='public' needs a public batch: name one, or give a number or 'adaptive'")
-    scheme = entry.build(replace(knobs, vote=None))
+    scheme = found.build(replace(knobs, vote=None))
     everyone = torch.arange(len(task.public))
     public = replace(task, train=task.public, split=Split.of([everyone]))
     weights, client, nobody = flatten(task.model), np.zeros(1, np.int64), SecretSeed.simulated(seed.value)
@@ -42,3 +56,17 @@ def public_bound(entry: Entry, knobs: Knobs, task: Task, seed: PublicSeed) -> fl
     if not 0 < bound < float("inf"):
         raise Mistake(f"clip='public' gave {bound} on the public batch: lower the training rate or give a number")
     return bound
+
+
+def paper_clip(name: str, data: str, ratio: float) -> float:
+    """The bound S that the paper used for this scheme, data set and ratio."""
+    table = PAPER_CLIP.get(data, {}).get(entry(name).name, {})
+    if 1.0 in table:
+        return table[1.0]
+    if ratio not in table:
+        known = ", ".join(f"{r:g}" for r in table) or "none"
+        raise Mistake(
+            f"clip='paper' has no value for {name} on {data} at ratio {ratio:g} (known: {known}):"
+            " give a number, 'public' or 'adaptive'"
+        )
+    return table[ratio]

@@ -11,7 +11,7 @@ from hush import catalogue, holdings, models
 from hush.aggregators import SecureSum
 from hush.catalogue import Entry
 from hush.checks import check
-from hush.clipping import public_bound
+from hush.clipping import paper_clip, public_bound
 from hush.config import Config
 from hush.data import DataSet
 from hush.data.fetch import Say
@@ -313,7 +313,7 @@ def _clip(config: Config, entry: Entry, knobs: Knobs, task: Task, seed: PublicSe
         return usual.bound
     wanted = wanted or "adaptive"
     if wanted == "paper":
-        return catalogue.paper_clip(entry.name, config.data.name, knobs.ratio)
+        return paper_clip(entry.name, config.data.name, knobs.ratio)
     if wanted == "public":
         return public_bound(entry, knobs, task, seed)
     return wanted

@@ -1,5 +1,6 @@
 """The texts are run: their Python, their commands, and the numbers that they show."""
 
+import csv
 import re
 import shlex
 import shutil
@@ -174,3 +175,22 @@ def test_the_changelog_begins_with_this_version():
     head = re.search(r"^## \[([^]]+)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert head is not None
     assert head[1] == version
+
+
+def test_tables_of_the_frontier():
+    """The figures that the texts show are those of the results beside them."""
+    folder = ROOT / "experiments" / "frontier"
+    with (folder / "results.csv").open() as file:
+        rows = {row["run"]: row for row in csv.DictReader(file)}
+    text = (folder / "README.md").read_text()
+    for row in rows.values():
+        assert "| " + " | ".join(row.values()) + " |" in text
+    shown = {"hush": "hush-secure", "hush-trusted": "hush-trusted", "hush-once": "hush-once", "hush-tiny": "hush-tiny"}
+    found = re.findall(
+        r"^\| `(hush[a-z-]*)`[^|]*\| ([0-9.]+) \| ([0-9.]+) \|$", (ROOT / "README.md").read_text(), re.MULTILINE
+    )
+    assert {name for name, *_ in found} == set(shown)
+    for name, mean, size in found:
+        row = rows[shown[name]]
+        assert float(mean) == pytest.approx(float(row["mean"]), abs=0.0006)
+        assert float(size) == pytest.approx(float(row["payload_up_kB"]), rel=0.02)

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from hush import config
-from hush.catalogue import entry, paper_clip
+from hush.catalogue import entry
 from hush.cli import main
+from hush.clipping import paper_clip
 
 FILES = sorted((Path(__file__).parents[1] / "experiments").rglob("*.toml"))
 SMALL = ["--data", "digits", "--public", "digits", "--clients", "100", "--cohort", "8", "--rounds", "2"]

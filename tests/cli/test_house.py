@@ -76,7 +76,10 @@ def test_a_trusted_aggregator(ran, tmp_path, passes, secure):
 
 
 def test_its_own_rounds_and_a_resume(ran, tmp_path):
-    """15 rounds unless others are asked for; as many directions as small pictures have; what the configuration says runs again to the same model."""
+    """15 rounds unless others are asked for, and as many directions as small pictures have.
+
+    What the configuration says runs again to the same model.
+    """
     status, last, config = ran("hush-tiny", "--data", "digits", *BUDGET, "--cohort", "20")
     assert (status, last["round"]) == (0, 15), last
     assert (config["run"]["rounds"], config["scheme"]["directions"], config["model"]["name"]) == (15, 62, "head")
