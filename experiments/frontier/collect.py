@@ -24,6 +24,7 @@ PAPER = [
 ]
 # Ours in the figure: Fashion-MNIST, clients with pictures of all kinds, whole numbers where there is a choice.
 SHOWN = ("hush-secure", "hush-20-rounds", "hush-120-rounds", "hush-tiny", "hush-once", "hush-trusted", "fl-top-dp-ours")
+LEFT = ("hush-trusted", "hush-secure", "fl-top-dp-ours", "fl-std-dp")  # whose names are left of their points
 
 
 def main(folder: Path) -> None:
@@ -75,8 +76,9 @@ def draw(ours: list[dict[str, object]]) -> None:
     ):
         axes.scatter([kB for _, _, kB in points], [value for _, value, _ in points], label=label, color=colour)
         for name, value, kB in points:
-            axes.annotate(name, (kB, value), xytext=(5, -12), textcoords="offset points", fontsize=8)
-    axes.set(xscale="log", xlabel="payload up per client, kB", ylabel="test accuracy")
+            place, side = ((-6, 4), "right") if name in LEFT else ((6, -11), "left")
+            axes.annotate(name, (kB, value), xytext=place, textcoords="offset points", fontsize=8, ha=side)
+    axes.set(xscale="log", ylim=(0.54, 0.91), xlabel="payload up per client, kB", ylabel="test accuracy")
     axes.set_title("Fashion-MNIST, 6,000 clients of 10 pictures, epsilon 1")
     axes.grid(alpha=0.3)
     axes.legend(frameon=False, loc="lower left")
