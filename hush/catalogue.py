@@ -298,10 +298,7 @@ def has(scheme: Scheme, setting: str) -> bool:
     return any(isinstance(part, OWN[setting]) for part in (scheme.coordinates, *scheme.stages, scheme.step))
 
 
-_WHOLE = (
-    *("steps", "epochs", "batch", "probe", "places", "bits", "chunks", "seed"),
-    *("directions", "order", "down"),
-)
+_WHOLE = ("steps", "epochs", "batch", "probe", "places", "bits", "chunks", "seed", "directions", "order", "down")
 _FREE = ("batch", "epochs", "bits", "noise", "vote", "share", "momentum", "server_rate", "directions", "down")
 
 

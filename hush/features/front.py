@@ -15,7 +15,7 @@ from hush.features.scattering import Scattering
 from hush.features.store import Numbers, digest, kept
 from hush.rng import PublicSeed
 
-VERSION = 1  # of what a front gives: a change to its parts makes a new one, so that no old file is taken for it
+VERSION = 2  # of what a front gives: a change to its parts makes a new one, so that no old file is taken for it
 SIDE = 32  # pixels; a longer side is shrunk to it
 LEAST = 8  # pixels; a shorter side is stretched to it, for scattering keeps one number of four and tells not where
 MOST = 600  # directions that a basis is made with
@@ -80,8 +80,6 @@ def front(
     if not 1 <= directions <= MOST:
         raise Mistake(f"directions={directions} must be 1 to {MOST}: 60 for few bytes, 600 for accuracy")
     numbers: Numbers = {"version": VERSION, "order": order, "seed": seed}
-    if LEAST in sides:  # perhaps stretched: what was made with other sides is another file
-        numbers["sides"] = list(sides)
 
     def fit() -> Tensor:
         made = pictures(MANY if size <= LARGE else FEW, small, PublicSeed(seed))
