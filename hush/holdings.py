@@ -45,8 +45,20 @@ RECORDS = Habit(cohort=3, loss=BINARY, rate=0.01)  # records with a yes or no to
 
 
 def found(name: str, seed: int) -> DataSet:
-    if ".py:" not in name:
-        return load(name, seed=seed)
+    """The named set, with nothing in it that would train in silence and mean something else."""
+    data = load(name, seed=seed) if ".py:" not in name else _own(name)
+    shape = data.train.inputs.shape
+    if len(shape) == 4 and shape[3] <= 4 < shape[1]:
+        raise Mistake(
+            f"{data.name} has pictures of shape {tuple(shape[1:])}, with the channels last: put them first, as in"
+            " x.transpose(0, 3, 1, 2)"
+        )
+    if data.classes < 2 and not data.train.targets.is_floating_point():
+        raise Mistake(f"all labels of {data.name} are 0, so there is nothing to learn: give two classes or more")
+    return data
+
+
+def _own(name: str) -> DataSet:
     found = call(name)
     if isinstance(found, DataSet):
         return found
@@ -109,7 +121,8 @@ def public(
         )
     else:
         return None, ()
-    return batch, (f"public batch: {note}",)
+    use = f"; steps on it that choose the weights: {knobs.probe}" if chosen else ""
+    return batch, (f"public batch: {note}{use}",)
 
 
 def quiet(line: str) -> None:

@@ -57,3 +57,33 @@ def test_one_pixel(hush, scheme):
     status, _, err = hush("run", scheme, "--data", "own.npz", *BUDGET, "--rounds", "8", "--out", "r")
     assert status == 2
     assert err == "hush: pictures of one pixel show nothing: give them as a table of shape (rows, 3)\n"
+
+
+@pytest.mark.parametrize("scheme", ["hush", "fl-top-dp"])
+def test_channels_last(hush, scheme):
+    """They would train, as so many channels of narrow pictures."""
+    halves((16, 16, 3))
+    status, _, err = hush("run", scheme, "--data", "own.npz", *BUDGET, "--out", "r")
+    assert status == 2
+    assert err == (
+        "hush: own has pictures of shape (16, 16, 3), with the channels last: put them first, as in"
+        " x.transpose(0, 3, 1, 2)\n"
+    )
+    assert not Path("r").exists()
+
+
+@pytest.mark.parametrize("name", ["own.npz", "own.py:load"])
+def test_one_class(hush, name):
+    x, y = np.random.default_rng(0).random((60, 5), np.float32), np.zeros(60, np.int64)
+    np.savez("own.npz", x_train=x[:50], y_train=y[:50], x_test=x[50:], y_test=y[50:])
+    Path("own.py").write_text(
+        "import numpy as np, torch\n"
+        "def load():\n"
+        "    a = {k: torch.from_numpy(v) for k, v in np.load('own.npz').items()}\n"
+        "    return (a['x_train'], a['y_train']), (a['x_test'], a['y_test'])\n"
+    )
+    status, _, err = hush("run", "fl-std", "--data", name, "--model", "linear", "--clients", "10", "--out", "r")
+    assert status == 2
+    assert err.startswith("hush: all labels of ")
+    assert err.endswith(" are 0, so there is nothing to learn: give two classes or more\n")
+    assert err.count("\n") == 1

@@ -49,3 +49,15 @@ def test_what_is_quick_is_silent(hush, monkeypatch):
     status, _, err = hush("run", *WORDS, "--out", "a")
     assert status == 0, err
     assert "of own:" not in err
+
+
+def test_what_the_first_round_waits_for(hush):
+    """Choosing the weights on public data may take minutes: the notes name the steps before they are taken."""
+    words = ["fl-top", "--data", "digits", "--clients", "50", "--cohort", "2", "--rounds", "1", "--model", "mlp"]
+    status, _, err = hush("run", *words)
+    assert status == 0, err
+    assert "; steps on it that choose the weights: 5\n" in err
+    assert err.index("steps on it") < err.index("1/1")
+    status, _, err = hush("run", "fl-basic", *words[1:])
+    assert status == 0, err
+    assert "public batch" not in err
