@@ -1,6 +1,7 @@
 """The texts are run: their Python, their commands, and the numbers that they show."""
 
 import csv
+import json
 import re
 import shlex
 import shutil
@@ -195,3 +196,13 @@ def test_tables_of_the_frontier():
         row = rows[shown[name]]
         assert float(mean) == pytest.approx(float(row["mean"]), abs=0.0006)
         assert float(size) == pytest.approx(float(row["payload_up_kB"]), rel=0.02)
+
+
+def test_table_of_the_house_benchmark():
+    """It is that of the results beside it, to the last place."""
+    results = json.loads((ROOT / "benchmarks/results/house.json").read_text())["results"]
+    text = (ROOT / "benchmarks/README.md").read_text()
+    names = ("features, order 1", "features, order 2", "60 rounds of hush", "the whole command")
+    for name in (*names, "60 rounds of fl-top-dp, from 4"):
+        assert f" | {results[name]['wall']:.1f} | {results[name]['CPU']:.1f} | " in text, name
+    assert f"takes {results['fl-top-dp / hush']['CPU']:.0f} times the CPU time of `hush`" in text
