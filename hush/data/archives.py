@@ -80,8 +80,8 @@ def _untarred(raw: bytes, files: dict[str, File], called: str) -> dict[str, byte
 def _unzipped(raw: bytes, file: File, called: str) -> bytes:
     try:
         found = _member(raw, file, within=True)
-    # zipfile's words for an encrypted member (RuntimeError) and for a packing that it does not know.
-    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError) as error:
+    # RuntimeError is zipfile's own for an encrypted member and, as its subclass, for a packing that it does not know.
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
         raise Damaged(f"{called} is not a whole zip archive ({error})") from error
     if found is None:
         raise Damaged(f"{called} does not hold {file.name}")
