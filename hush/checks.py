@@ -20,6 +20,15 @@ def check(config: Config, entry: Entry) -> None:
         "epsilon and noise are both given: give one, the other follows from it": (
             scheme.epsilon is not None and scheme.noise is not None
         ),
+        "against says whom the noise of a budget is sized for: give --epsilon with it": (
+            scheme.against is not None and scheme.epsilon is None
+        ),
+        f"{entry.name} has the same noise against all: leave against out": (
+            scheme.against not in (None, "model") and (records or usual.source is None or not usual.source.shared)
+        ),
+        "against='colluding' is for a secure sum, which colluding clients could help to read: add --secure": (
+            scheme.against == "colluding" and secure.mode is None
+        ),
         f"{entry.name} has no noise to set: {remedy}": (
             not entry.private and (scheme.epsilon is not None or scheme.noise is not None)
         ),

@@ -50,6 +50,7 @@ class Scheme(_Table):
     epsilon: Annotated[float, Field(ge=1e-3, le=1e6)] | None = None
     delta: Annotated[float, Field(ge=1e-100, lt=1)] | None = None
     accountant: Literal["moments", "rdp", "pld"] = "pld"
+    against: Literal["model", "server", "colluding"] | None = None
     gamma: Annotated[float, Field(gt=0, lt=1e30)] | None = None
     places: int | None = None
     bound: float | None = None
@@ -85,6 +86,7 @@ class Sampling(_Table):
     passes: Count | None = None
     floor: Annotated[int, Field(ge=0)] = 0
     tolerance: Annotated[float, Field(ge=0, lt=1)] | None = None
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
 
 
 class Secure(_Table):

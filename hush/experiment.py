@@ -1,5 +1,6 @@
 """From a configuration to what runs: data, model, scheme, with every choice resolved."""
 
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -212,9 +213,9 @@ def _sampling(config: Config, entry: Entry, population: int, habit: Habit) -> Sa
         raise Mistake(f"cohort={cohort} is larger than the population of {population}: lower it")
     if wanted.floor > cohort:
         raise Mistake(f"floor={wanted.floor} is above the cohort of {cohort}: rounds would abort; lower it")
-    found: Sampling = Fixed(cohort, wanted.floor, wanted.tolerance)
+    found: Sampling = Fixed(cohort, wanted.floor, wanted.tolerance, wanted.dropout)
     if (wanted.kind or ("poisson" if entry.level == "client" else "fixed")) == "poisson":
-        found = Poisson(cohort / population, wanted.floor, wanted.tolerance)
+        found = Poisson(cohort / population, wanted.floor, wanted.tolerance, wanted.dropout)
     return found if config.secure.mode is None else at_least(found)
 
 
@@ -223,7 +224,7 @@ def _turns(config: Config, population: int) -> Sampling:
     wanted, passes = config.sampling, config.sampling.passes or 1
     if config.run.rounds % passes:
         raise Mistake(f"rounds={config.run.rounds} are not {passes} equal passes: take a multiple")
-    found = Once(config.run.rounds // passes, passes, config.run.seed, wanted.floor, wanted.tolerance)
+    found = Once(config.run.rounds // passes, passes, config.run.seed, wanted.floor, wanted.tolerance, wanted.dropout)
     if wanted.cohort not in (None, round(found.cohort(population))):
         raise Mistake(f"cohort={wanted.cohort} does not follow from the rounds of sampling once: leave it out")
     return found if config.secure.mode is None else at_least(found)
@@ -284,10 +285,12 @@ def _noise(config: Config, entry: Entry, knobs: Knobs, task: Task) -> float | No
             steps=trainer.steps,
             reach=trainer.reach,
         )
+    probe = _summed(config, entry.scheme(replace(knobs, noise=1.0)))
     if isinstance(sampling, Once):
-        return noise_for(scheme.epsilon, scheme.delta, 1.0, sampling.passes, scheme.accountant)
+        needed = noise_for(scheme.epsilon, scheme.delta, 1.0, sampling.passes, scheme.accountant)
+        return _sized(needed, config, probe, population)
     releases = config.run.rounds + (scheme.select == "vote")
-    rate, slack = sampling.rate(population), entry.scheme(replace(knobs, noise=1.0)).slack(population)
+    rate, slack = sampling.rate(population), probe.slack(population)
     if sampling.slack(population) * releases >= scheme.delta and config.secure.mode is not None:
         raise Mistake(
             f"a secure sum aborts below {sampling.floor} clients, and everybody sees it: in {releases} rounds that"
@@ -297,13 +300,52 @@ def _noise(config: Config, entry: Entry, knobs: Knobs, task: Task) -> float | No
         raise Mistake(
             f"floor={sampling.floor} is too near the cohort: visible aborts alone cost more than delta; lower it"
         )
+    if probe.aggregator.slack(sampling, population, probe.tolerance) * releases >= scheme.delta:
+        raise Mistake(
+            f"dropout={sampling.dropout:g}: the probability that one client decides whether a secure sum is aborted, in"
+            f" {releases} rounds, is more than delta={scheme.delta:g}: take larger cohorts, a larger tolerance (up to"
+            " a third) or a lower dropout"
+        )
     if slack * releases >= scheme.delta:
         raise Mistake(
             f"delta={scheme.delta:g} is less than the chance that a cohort outgrows its places in {releases} rounds"
             f" ({slack * releases:.1g}): take a larger delta, fewer rounds, or fixed sampling"
         )
     kind: Literal["poisson", "fixed"] = "fixed" if sampling.kind == "fixed" else "poisson"
-    return noise_for(scheme.epsilon, scheme.delta, rate, releases, scheme.accountant, kind, slack)
+    needed = noise_for(scheme.epsilon, scheme.delta, rate, releases, scheme.accountant, kind, slack)
+    return _sized(needed, config, probe, population)
+
+
+def _summed(config: Config, scheme: Scheme) -> Scheme:
+    """The scheme with the aggregator that it is going to have, for what is known without its noise."""
+    wanted = config.secure
+    if wanted.mode is None:
+        return scheme
+    given = {"servers": wanted.servers, "corrupt": wanted.corrupt}
+    known: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    return replace(scheme, aggregator=SecureSum(**known))
+
+
+def _sized(needed: float, config: Config, scheme: Scheme, population: int) -> float:
+    """The multiplier of noise shares that are sized for 1 - tolerance of a cohort, in thousandths, rounded up.
+
+    model: the released noise, with the shares of the whole cohort, has the multiplier `needed`. server: the noise of
+    those that must stay has it. colluding: of those, the ones that do not collude have it, in every likely cohort.
+    """
+    against = config.scheme.against or "model"
+    if scheme.source is None or not scheme.source.shared or against == "server":
+        return needed
+    stay, part = 1 - scheme.tolerance, 1 - scheme.tolerance
+    if against == "colluding":
+        expected = scheme.sampling.cohort(population)
+        spread = 4 * math.sqrt(expected) if scheme.sampling.kind == "poisson" else 1.0
+        least = max(scheme.sampling.floor, math.floor(expected - spread), 1)
+        cohorts = range(least, math.ceil(expected + spread) + 1)
+        honest = min(1 - scheme.aggregator.colluding(n) / (stay * n) for n in cohorts)
+        if honest <= 0:
+            raise Mistake(f"against='colluding': cohorts of {least} clients are left without noise: take larger ones")
+        part = 1 / honest
+    return math.ceil(round(needed * math.sqrt(part) * 1000, 6)) / 1000
 
 
 def _clip(config: Config, entry: Entry, knobs: Knobs, task: Task, seed: PublicSeed) -> float | str:

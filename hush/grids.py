@@ -74,7 +74,7 @@ def finest(
         steps = thousandths / _PER_STEP
         return (
             room(steps, size, clients, floor, noise, beta) <= 2**bits
-            and noise * rounded_norm(steps, size, beta) <= most
+            and noise * rounded_norm(steps, size, beta) * math.sqrt(clients / floor) <= most  # with all shares
             and steps + math.sqrt(size) <= MOST
         )
 

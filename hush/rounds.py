@@ -225,7 +225,7 @@ class _Loop:
         cohort: Members = sampling.draw(population, self.secret, number)
         width = (state.weights if state.live is None else state.live).numel()
         spec = scheme.specs(width, state.clip)[-1]
-        floor = round((1 - scheme.tolerance) * len(cohort), 9)  # 0.3 of 10 is 3, not a hair more
+        floor = round((1 - scheme.tolerance) * len(cohort), 9)  # 0.3 of 10 is 3, whatever the last bit
         seats = self.seed.generator("seats", number).permutation(len(cohort)) if scheme.seated else None
         spare = scheme.tolerance if scheme.tolerance < 1 else 0.0
         plan = Plan(number, state.weights, state.live, sampling.cohort(population), floor, spec.clip, seats, spare)
@@ -237,7 +237,16 @@ class _Loop:
         least = max(sampling.floor, spec.least)
         if len(cohort) < least:
             raise Aborted(f"round {number}: a cohort of {len(cohort)} is below the floor of {least}")
-        total = self.transport.gather(scheme, self.task, plan, cohort, self.secret, state.books)
+        try:
+            total = self.transport.gather(scheme, self.task, plan, cohort, self.secret, state.books)
+        except Aborted as aborted:
+            if scheme.level == "client" and sampling.kind != "once" and not sampling.dropout:
+                raise Mistake(
+                    f"{aborted}; everybody sees an abort, and this guarantee holds only if no client drops out:"
+                    " declare a dropout rate (--dropout) and start again"
+                ) from aborted
+            raise
+        charges[-1] = scheme.event(plan, self.task, label, total.count), cohort
         try:
             return scheme.server(plan, total, self.secret), plan
         except Aborted as aborted:

@@ -5,11 +5,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, Literal, Protocol
 
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import binom
+
 from hush.errors import Mistake
 from hush.rng import PublicSeed, SecretSeed
 from hush.spec import Members
 
+TAIL = 1e-30  # of a Poisson cohort's size: a probability that is counted and not looked into
 Kind = Literal["poisson", "fixed", "once"]
+Counted = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]  # numbers of clients, and their probabilities
 
 
 class Sampling(Protocol):
@@ -21,31 +27,40 @@ class Sampling(Protocol):
     def floor(self) -> int: ...
     @property
     def tolerance(self) -> float | None: ...
+    @property
+    def dropout(self) -> float: ...
     def draw(self, population: int, secret: SecretSeed, round: int) -> Members: ...
     def rate(self, population: int) -> float: ...
     def cohort(self, population: int) -> float: ...
     def slack(self, population: int) -> float: ...
+    def others(self, population: int) -> Counted: ...
+    def __hash__(self) -> int: ...
 
 
 @dataclass(frozen=True)
 class Poisson:
     """Each client takes part with probability `chance`, independently of all others.
 
-    The mean divides by the expected cohort, so that the released model does not tell its size. Of the
-    drawn clients the fraction `tolerance` may drop out: noise shares are sized for the rest. If it is not given, nobody
-    may where noise is in shares, and anybody where it is not. A cohort
-    below `floor` aborts the round; the abort is visible, so its chance is charged to delta (`slack`).
+    The mean divides by the expected cohort, so that the released model does not tell its size.
+
+    floor      a smaller cohort aborts the round; the abort is visible: its probability is charged to delta (`slack`)
+    tolerance  the fraction of a cohort without which noise shares still have their multiplier against the server: they
+               are sized for the rest. With fewer clients a plain round is charged for the noise that is left, and a
+               secure sum is not opened. Not given: see Scheme.tolerance
+    dropout    the largest probability that a drawn client drops out, independently of the others, as the operator
+               declares it: an abort of a secure sum is charged to delta by it
     """
 
     chance: float
     floor: int = 0
     tolerance: float | None = None
+    dropout: float = 0.0
     kind: ClassVar[Kind] = "poisson"
 
     def __post_init__(self) -> None:
         if not 0 < self.chance <= 1:
             raise Mistake(f"sampling rate {self.chance} must be in (0, 1]: give a cohort within the population")
-        _check(self.floor, self.tolerance)
+        _check(self.floor, self.tolerance, self.dropout)
 
     def draw(self, population: int, secret: SecretSeed, round: int) -> Members:
         """The members of a round's cohort, in increasing order."""
@@ -73,6 +88,13 @@ class Poisson:
         registered = (population - 1, population)  # of the two neighbours
         return self.chance * max(_binomial(self.floor - 1, others, self.chance) for others in registered)
 
+    def others(self, population: int) -> Counted:
+        """How many others are drawn beside a client, with their probabilities; tails of TAIL are left out."""
+        registered = (population - 1, population)  # of the two neighbours
+        low, high = binom.ppf(TAIL, population - 1, self.chance), binom.isf(TAIL, population, self.chance)
+        counts = np.arange(max(0, int(low)), int(high) + 1)
+        return counts, np.maximum(*(binom.pmf(counts, others, self.chance) for others in registered))
+
 
 @dataclass(frozen=True)
 class Fixed:
@@ -81,12 +103,13 @@ class Fixed:
     size: int
     floor: int = 0
     tolerance: float | None = None
+    dropout: float = 0.0
     kind: ClassVar[Kind] = "fixed"
 
     def __post_init__(self) -> None:
         if self.size < 1:
             raise Mistake(f"cohort={self.size} must be at least 1")
-        _check(self.floor, self.tolerance)
+        _check(self.floor, self.tolerance, self.dropout)
 
     def draw(self, population: int, secret: SecretSeed, round: int) -> Members:
         """The members of a round's cohort, in increasing order."""
@@ -108,6 +131,10 @@ class Fixed:
         """None: the size of a cohort does not depend on who is registered."""
         return 0.0
 
+    def others(self, population: int) -> Counted:
+        """All but one."""
+        return np.array([self.size - 1]), np.ones(1)
+
 
 @dataclass(frozen=True)
 class Once:
@@ -128,12 +155,13 @@ class Once:
     seed: int = 0
     floor: int = 0
     tolerance: float | None = None
+    dropout: float = 0.0
     kind: ClassVar[Kind] = "once"
 
     def __post_init__(self) -> None:
         if self.cohorts < 1 or self.passes < 1:
             raise Mistake(f"cohorts={self.cohorts} and passes={self.passes} must be at least 1")
-        _check(self.floor, self.tolerance)
+        _check(self.floor, self.tolerance, self.dropout)
 
     @property
     def rounds(self) -> int:
@@ -163,6 +191,10 @@ class Once:
         """None: the size of a cohort is public."""
         return 0.0
 
+    def others(self, population: int) -> Counted:
+        """None that matters: whether a client answers in its turn is the same with its data and without."""
+        return np.empty(0, np.int64), np.empty(0)
+
 
 @lru_cache(maxsize=4)
 def _shuffled(population: int, seed: int) -> Members:
@@ -182,8 +214,10 @@ def _binomial(count: int, trials: int, chance: float) -> float:
     return math.exp(ways + count * math.log(chance) + (trials - count) * math.log1p(-chance))
 
 
-def _check(floor: int, tolerance: float | None) -> None:
+def _check(floor: int, tolerance: float | None, dropout: float) -> None:
     if floor < 0:
         raise Mistake(f"floor={floor} must not be negative")
     if tolerance is not None and not 0 <= tolerance < 1:
         raise Mistake(f"tolerance={tolerance} must be in [0, 1): the fraction of a cohort that may drop out")
+    if not 0 <= dropout < 1:
+        raise Mistake(f"dropout={dropout} must be in [0, 1): the largest probability that a drawn client drops out")

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from hush import sound
 from hush.aggregators import Aggregator, BitVote, SecureSum, Sum
+from hush.aggregators.secure import LOST
 from hush.coordinates import All, Coordinates, sent_down
 from hush.downlink import Downlink, Exact
 from hush.errors import Mistake
@@ -18,14 +19,7 @@ from hush.privacy.events import Event, Level
 from hush.rng import SecretSeed
 from hush.sampling import Sampling
 from hush.spec import Asked, Context, Members, Note, Plan, Spec, Total
-from hush.stages import (
-    Coins,
-    CorrelatedNoise,
-    ServerNoise,
-    Source,
-    Stage,
-    centred,
-)
+from hush.stages import Coins, Source, Stage, centred
 from hush.steps import Average, Step
 from hush.task import Task
 from hush.trainers import Dpsgd, Engine, Trainer
@@ -65,10 +59,16 @@ class Scheme:
 
     @property
     def tolerance(self) -> float:
-        """The part of a cohort that may be missing: none where the noise is in shares, else any, if not said."""
+        """The part of a cohort that noise shares are not sized for, and that a secure sum is opened without.
+
+        If not said: all where no noise is in shares. Else none, but for a secure sum whose clients may drop out (its
+        sampling declares a dropout): as many as it can lose, so that aborts are far from where cohorts end up.
+        """
         if self.sampling.tolerance is not None:
             return self.sampling.tolerance
-        return 1.0 if self.source is None or isinstance(self.source, ServerNoise | CorrelatedNoise) else 0.0
+        if self.source is None or not self.source.shared:
+            return 1.0
+        return LOST if self.secure and self.sampling.dropout else 0.0
 
     @property
     def level(self) -> Level | None:
@@ -190,19 +190,25 @@ class Scheme:
     def slack(self, population: int) -> float:
         """The chance that a client's presence decides whether a round aborts, and all can see it."""
         found, source = self.sampling.slack(population), self.source
+        found += self.aggregator.slack(self.sampling, population, self.tolerance)
         if isinstance(source, Coins) and self.sampling.kind == "poisson":
             found += source.slack(population, self.sampling.rate(population), self.sampling.cohort(population))
         return found
 
-    def event(self, plan: Plan, task: Task, label: str = "update") -> Event | None:
-        """What this round releases, for the ledger; None where there is no noise and so no guarantee."""
+    def event(self, plan: Plan, task: Task, label: str = "update", present: int | None = None) -> Event | None:
+        """What this round releases, for the ledger; None where there is no noise and so no guarantee.
+
+        `present`: how many clients answered, once it is known; before that, as many as the noise shares are sized for.
+        """
         if isinstance(self.trainer, Dpsgd):
             return self.trainer.event(plan.round, self.sampling, task, label)
         source = self.source
         if source is None:
             return None
         before = self.specs(self.width(plan), plan.clip)[self.stages.index(source)]
-        found = source.multipliers(before, plan)
+        answered = (plan.floor or 1.0) if present is None else max(1, present)
+        found = source.multipliers(before, plan, answered)
+        helpers = self.aggregator.colluding(plan.drawn) if source.shared else 0
         return Event(
             round=plan.round,
             noise=found.model,
@@ -212,4 +218,5 @@ class Scheme:
             slack=self.slack(task.clients),
             label=label,
             server=None if found.server == found.model else found.server,
+            colluding=source.multipliers(before, plan, max(0.0, answered - helpers)).server if helpers else None,
         )

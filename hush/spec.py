@@ -40,10 +40,10 @@ class Plan:
     """The public terms of one round.
 
     `cohort` is the number of clients that the mean divides by (the expected number under Poisson
-    sampling). `floor` is the fewest clients that the noise relies on: each share is sized for it, and
-    with fewer survivors the round is aborted. `seats` are the places in the cohort of the clients that the plan
-    goes to, in a public random order, where the scheme asks for them. `spare` is the part of a cohort that the floor
-    leaves out: what noise in shares is sized for beyond its multiplier where nobody drops out.
+    sampling). `floor` is the number of clients that noise shares are sized for: so many shares have the multiplier of
+    the noise. `seats` are the places in the cohort of the clients that the plan goes to, in a public random order,
+    where the scheme asks for them. `spare` is the tolerated part of a cohort, which the floor leaves out: all shares
+    of a cohort together have 1 / (1 - spare) times the variance of `floor` shares, whatever its size.
     """
 
     round: int
@@ -54,6 +54,11 @@ class Plan:
     clip: float | None = None
     seats: Members | None = None
     spare: float = 0.0
+
+    @property
+    def drawn(self) -> int:
+        """How many clients the shares of noise are of; the server's to know."""
+        return round(self.floor / (1 - self.spare))
 
     def to(self, places: slice | list[int]) -> "Plan":
         """The plan as it goes to some of the cohort."""

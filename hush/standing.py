@@ -8,7 +8,7 @@ from hush.experiment import DELTA, Experiment
 from hush.privacy import Facts, Ledger, Sampling, paper_epsilon, unnoticed_epsilon, views
 from hush.privacy.integers import published, shares
 from hush.privacy.sums import WholeNoise
-from hush.stages import Coins, CorrelatedNoise, IntegerNoise, Noise, Quantise, ServerNoise, TwoBit, twobit
+from hush.stages import Coins, CorrelatedNoise, IntegerNoise, Quantise, TwoBit, twobit
 from hush.state import State
 
 _FIGURES = (
@@ -23,12 +23,6 @@ def facts(experiment: Experiment, state: State, ledger: Ledger) -> Facts:
     delta, level = wanted.scheme.delta or DELTA, experiment.scheme.level or "client"
     source, claim = experiment.scheme.source, _claim(experiment)
     published = entry(wanted.scheme.name).paper != "hush"
-    enough: tuple[str, ...] = (
-        "model, server: a round goes through only with the clients that its noise shares were sized for"
-        f" (tolerated loss {experiment.scheme.tolerance:.0%}); the summed noise never falls below its multiplier",
-    )
-    if experiment.scheme.tolerance:
-        enough += ("model: how many of a cohort drop out is public, or does not depend on any one client",)
     return Facts(
         scheme=wanted.scheme.name,
         private=experiment.scheme.private,
@@ -43,10 +37,7 @@ def facts(experiment: Experiment, state: State, ledger: Ledger) -> Facts:
         participation_median=state.participation.median(),
         level=level,
         **(_batches(ledger, delta, wanted.scheme.accountant) if level == "record" and ledger.events else {}),
-        assumptions=(
-            *(enough if isinstance(source, Noise | IntegerNoise) else ()),
-            *(() if sampling.kind == "once" else (_cohorts(experiment.scheme.secure),)),
-        ),
+        assumptions=() if sampling.kind == "once" else (_cohorts(experiment.scheme.secure),),
         unnoised=(
             *experiment.notes,
             "how many clients and classes there are, and the shape of the data: assumed public",
@@ -54,7 +45,10 @@ def facts(experiment: Experiment, state: State, ledger: Ledger) -> Facts:
             "test metrics and the best round: on test rows, which nothing protects",
             *(() if sampling.kind == "once" else (_FIGURES,)),
         ),
-        trusted=isinstance(source, ServerNoise | CorrelatedNoise),
+        trusted=source is not None and not source.shared,
+        tolerance=experiment.scheme.tolerance,
+        dropout=sampling.dropout,
+        slack=experiment.scheme.slack(experiment.task.clients),
         correlated=isinstance(source, CorrelatedNoise),
         coins=isinstance(source, Coins),
         **_secure(experiment, state.participation.worst() if sampling.kind == "once" else state.round, delta),
@@ -92,7 +86,6 @@ def _secure(experiment: Experiment, rounds: int, delta: float) -> dict[str, Any]
         "secure": "full" if found.full else "simulated",
         "servers": found.servers,
         "corrupt": found.corrupt,
-        "tolerance": scheme.tolerance if isinstance(scheme.source, IntegerNoise) else 0.0,
     }
 
 

@@ -111,11 +111,6 @@ def pack_upload(row: Tensor, round: int, answers: bytes, form: Form = FLOATS) ->
     return _seal(head, b"", form.pack(row))
 
 
-def blank_upload(size: int, form: Form) -> Message:
-    """As long as every upload of a round, whatever it says."""
-    return Message(bytes(UPLOAD_HEADER + form.length(size)), UPLOAD_HEADER)
-
-
 def unpack_upload(data: bytes, size: int, round: int, answers: bytes, form: Form = FLOATS) -> Tensor:
     """At the server: the numbers, if they are exactly what this round asked for."""
     (found, count, digest), body = _open(data, UPLOAD, kind=2, name="upload", bits=form.bits)

@@ -170,13 +170,14 @@ TOLERANCES = pytest.mark.parametrize(("tolerance", "stay"), [(None, 10), (0.2, 1
 @pytest.mark.parametrize("kind", grids.KINDS)
 @TOLERANCES
 def test_deviation(kind, tolerance: float | None, stay: int, large: Task) -> None:
-    """What noise there is in a decoded sum: sigma S (1 + loss), and more only where more stay than must."""
+    """What noise there is in a decoded sum: sigma S (1 + loss) / sqrt(1 - tolerance), whoever stays."""
     base = ENTRIES["fl-std-dp"].scheme(Knobs(sampling=Fixed(10, tolerance=tolerance), clip=Clip(S), noise=SIGMA))
     row = torch.randn(100_100, generator=torch.Generator().manual_seed(1))
     scheme = replace(secured(base, large, kind=kind), trainer=Says(row))  # is clipped to S, the same for all
     scheme.check(large)
     floor = 10.0 * (1 - (tolerance or 0.0))
-    plan, secret = Plan(1, flatten(large.model), None, 10.0, floor), SecretSeed.simulated(4)
+    plan = Plan(1, flatten(large.model), None, 10.0, floor, spare=tolerance or 0.0)
+    secret = SecretSeed.simulated(4)
     transport = Local(block=2, lost=lambda round, client: client >= stay)
 
     def released(scheme: Scheme) -> torch.Tensor:
@@ -193,7 +194,7 @@ def test_deviation(kind, tolerance: float | None, stay: int, large: Task) -> Non
     stated = SIGMA * S * (1 + lost)
     worth = only(scheme.stages, IntegerNoise).multiplier / SIGMA
     assert 1 < worth < 1.002
-    expected = stated * worth * math.sqrt(stay / floor)
+    expected = stated * worth * math.sqrt(10 / floor)
     assert float(noise.std()) == pytest.approx(expected, rel=0.01)
     assert abs(float(noise.mean())) < 5 * expected / math.sqrt(100_100)
     assert float(noise.abs().max()) < 6 * expected  # nothing wrapped
@@ -234,14 +235,18 @@ def test_the_ledger_sees_the_multiplier_that_was_given(name: str, kind, task: Ta
         for cohort in (6, 7) if isinstance(sampling, Fixed) else range(3, 13):
             size = sampling.size if isinstance(sampling, Fixed) else cohort
             floor = round((1 - scheme.tolerance) * size, 9)
-            plan = Plan(1, flatten(task.model), live, sampling.cohort(12), floor)
+            plan = Plan(1, flatten(task.model), live, sampling.cohort(12), floor, spare=scheme.tolerance)
             event, before = scheme.event(plan, task), plain.event(plan, task)
             assert event is not None
             assert before is not None
             whole = math.sqrt(math.ceil(floor) / floor) if kind == "gaussian" else 1.0  # who stay are whole clients
-            assert 0.8 <= event.noise <= 0.8 * 1.002 * whole
+            assert before.noise == pytest.approx(0.8 / math.sqrt(1 - scheme.tolerance))
+            assert before.noise <= event.noise <= before.noise * 1.002
+            seen, plainly = (e.noise if e.server is None else e.server for e in (event, before))
+            assert plainly == pytest.approx(0.8)
+            assert 0.8 <= seen <= 0.8 * 1.002 * whole
             assert event.noise >= event.share >= 0.95 * before.share
-            same = ("round", "rate", "sampling", "label", "server")
+            same = ("round", "rate", "sampling", "label")
             assert all(getattr(event, key) == getattr(before, key) for key in same)
             least = replace(plain, sampling=scheme.sampling).event(plan, task)
             assert least is not None
@@ -256,9 +261,11 @@ def test_cohorts_of_any_size_are_worth_it(kind, tolerance: float, task: Task, kn
     scheme = secured(ENTRIES["fl-std-dp"].scheme(replace(knobs, sampling=sampling)), task, kind=kind)
     for cohort in range(3, 13):
         floor = round((1 - tolerance) * cohort, 9)
-        event = scheme.event(Plan(1, flatten(task.model), None, 4.8, floor), task)
+        event = scheme.event(Plan(1, flatten(task.model), None, 4.8, floor, spare=tolerance), task)
         assert event is not None
-        assert event.noise >= 0.8, cohort
+        assert event.noise >= 0.8 / math.sqrt(1 - tolerance), cohort
+        assert event.server is not None
+        assert event.server >= 0.8, cohort
 
 
 def test_noise_of_the_server_hides_a_wrap_too(task: Task, knobs: Knobs) -> None:

@@ -3,18 +3,22 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
 import torch
+from scipy.stats import binom
 
 from hush import bits
 from hush.aggregators.sum import Sum
 from hush.errors import Aborted, Mistake
 from hush.packing import Codes, Form, Integers
 from hush.rng import SecretSeed
+from hush.sampling import TAIL, Sampling
 from hush.secure import Identity, Terms, binding, tally
 from hush.secure.driver import Round
+from hush.secure.graph import degree
 from hush.secure.twoserver import Halves
 from hush.spec import Asked, Members, Total, Uploads
 from hush.stages import centred
@@ -71,9 +75,7 @@ class SecureSum:
         floor that would make its share of noise too small is refused, or is a threshold that cannot be reached.
         """
         cohort = tuple((client, identity.public) for client, identity in people.items())
-        n = len(cohort)
-        helpers = math.ceil(self.corrupt * n - 1e-9)
-        least = max(LEAST, math.ceil(asked.floor), (n + helpers) // 2 + 1, n - math.floor(LOST * n))
+        n, least, helpers = len(cohort), self.threshold(len(cohort), asked.floor), self.colluding(len(cohort))
         if least > n:
             raise Mistake(
                 f"a cohort of {n} cannot open a sum that needs {least} clients, for the floor={asked.floor:g} of its"
@@ -89,6 +91,25 @@ class SecureSum:
             dropout=(n - least) / n,
             corrupt=helpers / n,
         )
+
+    def threshold(self, cohort: int, floor: float) -> int:
+        """The fewest clients of a cohort whose sum is opened, where noise shares are sized for `floor` of them."""
+        n = cohort
+        return max(LEAST, math.ceil(floor), (n + self.colluding(n)) // 2 + 1, n - math.floor(LOST * n))
+
+    def colluding(self, cohort: int) -> int:
+        """How many clients of a cohort may help the server, and tell it their noise: `corrupt` of it, rounded up."""
+        return math.ceil(self.corrupt * cohort - 1e-9)
+
+    def slack(self, sampling: Sampling, population: int, tolerance: float) -> float:
+        """The probability that one client's presence decides whether a sum is opened, if others drop out independently.
+
+        Of n clients with the one client, t must stay. It decides only if it is drawn, and at least n - t of the others
+        drop out (it is the next one to leave, or the one that is just enough), or so many of the neighbours of somebody
+        that one more leaves too few of them to open a secret. Each of the others drops out with probability
+        `sampling.dropout` at most, so that a binomial tail bounds both, whatever the rates below that are.
+        """
+        return _slack(self, sampling, population, tolerance)
 
     def _masked(self, uploads: Iterable[Uploads], asked: Asked, terms: Terms, people: dict[int, Identity]) -> Total:
         protocol = (Round if self.servers == 1 else Halves)(terms, people)
@@ -125,6 +146,26 @@ class SecureSum:
 
     def _note(self, asked: Asked, terms: Terms, bytes: tally.Tally) -> None:
         asked.note(asked.cohort, bytes, bits.length(terms.size, terms.bits))
+
+
+@lru_cache(maxsize=64)
+def _slack(found: SecureSum, sampling: Sampling, population: int, tolerance: float) -> float:
+    """See SecureSum.slack; it is asked for in every round."""
+    rate, drops, total = sampling.rate(population), sampling.dropout, 0.0
+    if drops == 0:
+        return 0.0
+    for others, likely in zip(*sampling.others(population), strict=True):
+        n = int(others) + 1
+        if n < max(LEAST, sampling.floor):
+            continue  # aborted with the client and without it, but for what sampling.slack counts
+        least = found.threshold(n, round((1 - tolerance) * n, 9))
+        decided = float(binom.sf(n - least - 1, others, drops)) if least < n else 1.0
+        if found.servers == 1 and decided < 1:
+            near, shares = degree(n, (n - least) / n, found.colluding(n) / n)
+            if near < n - 1:  # where all are neighbours, they are too few only if all are
+                decided += n * float(binom.sf(near - shares - 1, near, drops))
+        total += float(likely) * min(1.0, decided)
+    return rate * min(1.0, total + (2 * TAIL if total else 0.0))
 
 
 def width(form: Form, clients: int) -> int:

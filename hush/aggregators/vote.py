@@ -8,6 +8,7 @@ import numpy.typing as npt
 import torch
 
 from hush.errors import Aborted, Mistake
+from hush.sampling import Sampling
 from hush.spec import Asked, Total, Uploads
 from hush.stages.twobit import check_places
 
@@ -71,6 +72,14 @@ class BitVote:
             four = np.stack([rank[:, start : start + length].view(np.uint64) for rank in ranks])
             part[:] = _decide(four, absent, count, turns, groups)[: len(part)]
         return Total(torch.from_numpy(body), count, weight)
+
+    def slack(self, sampling: Sampling, population: int, tolerance: float) -> float:
+        """None that counts: a vote has no guarantee that an abort could weaken."""
+        return 0.0
+
+    def colluding(self, cohort: int) -> int:
+        """Nobody: the server sees the uploads, and needs no help."""
+        return 0
 
 
 def _check(row: npt.NDArray[np.float32]) -> None:

@@ -69,7 +69,7 @@ def audit(
 def accounted(stages: tuple[Stage, ...], size: int, delta: float, *, floor: int = 1) -> float:
     """The epsilon of one release, from what its Source says that the noise is worth to readers of the sum."""
     source, specs = _checked(stages, size, floor)
-    return epsilon([Release(source.multipliers(specs[-2], _plan(0, floor)).model, 1.0)], delta)
+    return epsilon([Release(source.multipliers(specs[-2], _plan(0, floor), floor).model, 1.0)], delta)
 
 
 def scores(

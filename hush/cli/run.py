@@ -33,6 +33,10 @@ def run(
     delta: Annotated[float | None, typer.Option(help="The delta of every epsilon.")] = None,
     noise: Annotated[float | None, typer.Option(help="Noise multiplier, instead of --epsilon.")] = None,
     accountant: Annotated[str | None, typer.Option(help="moments, rdp or pld.")] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(help="Whom a round's noise is sized for: model, server, or colluding (with --secure)."),
+    ] = None,
     rounds: Annotated[int | None, typer.Option(help="Rounds of training.")] = None,
     clients: Annotated[int | None, typer.Option(help="Registered clients.")] = None,
     cohort: Annotated[int | None, typer.Option(help="Clients per round (expected, under Poisson).")] = None,
@@ -68,7 +72,12 @@ def run(
     down: Annotated[int | None, typer.Option(help="Bits of a weight on its way to the clients: 2, 4, 8, 32.")] = None,
     average: Annotated[float | None, typer.Option(help="What the released model keeps of the one before.")] = None,
     floor: Annotated[int | None, typer.Option(help="Abort a round with a smaller cohort.")] = None,
-    tolerance: Annotated[float | None, typer.Option(help="Fraction of a cohort that may drop out.")] = None,
+    tolerance: Annotated[
+        float | None, typer.Option(help="Fraction of a cohort that noise against the server does without.")
+    ] = None,
+    dropout: Annotated[
+        float | None, typer.Option(help="Largest probability that a drawn client drops out, as you declare it.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the simulation.")] = None,
     eval_every: Annotated[int | None, typer.Option(help="Evaluate every so many rounds.")] = None,
     block: Annotated[int | None, typer.Option(help="Clients trained together.")] = None,
@@ -96,6 +105,7 @@ def run(
         ("scheme", "delta"): delta,
         ("scheme", "noise"): noise,
         ("scheme", "accountant"): accountant,
+        ("scheme", "against"): against,
         ("train", "rate"): rate,
         ("train", "steps"): steps,
         ("train", "epochs"): epochs,
@@ -123,6 +133,7 @@ def run(
         ("sampling", "passes"): passes,
         ("sampling", "floor"): floor,
         ("sampling", "tolerance"): tolerance,
+        ("sampling", "dropout"): dropout,
         ("run", "rounds"): rounds,
         ("run", "seed"): seed,
         ("run", "eval_every"): eval_every,

@@ -7,11 +7,13 @@ from typing import Any
 
 from hush.privacy import sums
 from hush.privacy.events import Cohorts, Level, Sampling, relation
+from hush.privacy.neighbours import neighbours, sentence
 from hush.privacy.views import stated
 
 _SEES = {
     "model": "anyone who receives the released models of all rounds, and does not know who took part",
     "server": "the server: knows who took part in each round, and sees the sum of their uploads",
+    "colluding": "the server, to which colluding clients tell their shares of the noise: those of the others count",
     "upload": "whoever reads single uploads (the server, the line): only the client's own noise share counts",
 }
 _SEES_RECORDS = {
@@ -21,7 +23,7 @@ _SEES_RECORDS = {
 }
 _SEES_SUMS = {
     **_SEES,
-    "upload": "whoever took the mask off a single upload (enough of its neighbours in league with the server, or both"
+    "upload": "whoever took the mask off a single upload (enough of its neighbours colluding with the server, or both"
     " of two servers): only the client's own noise share counts",
 }
 _SEES_RECORD_SUMS = {
@@ -30,6 +32,10 @@ _SEES_RECORD_SUMS = {
     "upload": "whoever took the mask off a single upload: each carries all of its client's noise",
 }
 _SEES_TURNS = "anyone who receives the released models of all rounds; whose turn it is in which round is public"
+FLOATING = (
+    "the noise is drawn and added in floating point, and the guarantee is proven for real numbers: the last bits of a"
+    " release may reveal more (Mironov 2012); integer noise (--secure) has no such gap"
+)
 _PROTECTED = {
     "client": "the whole contribution of one client to the training, in all rounds together",
     "record": "one record of one client, in all rounds together",
@@ -44,7 +50,8 @@ class Facts:
     trusted: the noise is the server's. correlated: it takes back that of earlier rounds. coins: it is that of biased
     coins. paper_how: what the paper's own figure is, where the run has no guarantee and the paper claims one. integers:
     the noise, where it is of whole numbers. secure, servers, corrupt: see SecureSum; simulated is one that is not full.
-    tolerance: the part of a cohort that may drop out, with shares of noise sized for the others.
+    tolerance: the part of a cohort that shares of noise are not sized for. dropout: the declared probability that a
+    drawn client drops out; slack: what of a round's delta an abort takes under it.
     """
 
     scheme: str
@@ -78,6 +85,8 @@ class Facts:
     servers: int = 1
     corrupt: float = 0.0
     tolerance: float = 0.0
+    dropout: float = 0.0
+    slack: float = 0.0
 
 
 def card(facts: Facts) -> dict[str, Any]:
@@ -102,6 +111,7 @@ def card(facts: Facts) -> dict[str, Any]:
         "level": facts.level,
         "protected": _PROTECTED[facts.level],
         "relation": relation(facts.sampling if facts.level == "client" else facts.batches, facts.level),
+        "neighbours": _neighbours(facts),
         "delta": facts.delta,
         "accountant": facts.accountant,
         "adversaries": [_adversary(name, facts) for name in _SEES if name in facts.epsilon],
@@ -123,7 +133,7 @@ def render(card: Mapping[str, Any]) -> str:
     else:
         lines += _wrapped("Guarantee", f"{card['guarantee']}, delta {card['delta']:g}, {card['accountant']} accountant")
         lines += _wrapped("Protected", card["protected"])
-        lines += _wrapped("Neighbours", card["relation"])
+        lines += _wrapped("Neighbours", card.get("neighbours", card["relation"]))
     drawn = "by turns that are public" if card["sampling"] == "once" else f"{card['sampling']} sampling"
     cohort = f"{card['cohort']:g} of {card['population']} clients a round, {drawn}"
     lines += _wrapped("Rounds", f"{card['rounds']}, {cohort}")
@@ -172,10 +182,16 @@ def _adversary(name: str, facts: Facts) -> dict[str, Any]:
         sees = _SEES_SUMS if facts.level == "client" else _SEES_RECORD_SUMS
     if facts.sampling == "once":
         sees = {**sees, "model": _SEES_TURNS}
-    row: dict[str, Any] = {"name": name, "sees": sees[name], "epsilon": facts.epsilon[name]}
+    without = neighbours(name, facts.sampling, facts.level, trusted=facts.trusted)
+    row: dict[str, Any] = {"name": name, "sees": sees[name], "without": without, "epsilon": facts.epsilon[name]}
     if f"{name}_median" in facts.epsilon:
         row["epsilon_median"] = facts.epsilon[f"{name}_median"]
     return {**row, "delta": facts.delta, "accountant": facts.accountant, "rounds": facts.rounds}
+
+
+def _neighbours(facts: Facts) -> str:
+    views = [name for name in _SEES if name in facts.epsilon]
+    return sentence(views, facts.sampling, facts.batches, facts.level, facts.trusted)
 
 
 def _paper(facts: Facts) -> dict[str, Any] | None:
@@ -196,13 +212,11 @@ def _standing(facts: Facts) -> list[str]:
     """What every card rests on, given how the run sampled and what the server saw."""
     found = [
         "model: nobody outside the server learns who was drawn for a round",
-        "the number of clients, the sampling rate and the divisor of the mean are public and fixed: a client"
-        " that is removed stays registered and sends nothing",
+        "the number of clients, the sampling rate and the divisor of the mean are public and fixed",
     ]
     if facts.sampling == "once":
         found = [
-            "the schedule and the divisor of the mean are public and fixed: a client that is removed stays on the"
-            " schedule, and adds zeros to the sum" + ("" if facts.trusted else " and its noise share"),
+            "the schedule and the divisor of the mean are public and fixed",
             "each client pays for its own turns alone: to the rounds of others it adds nothing",
             "whether a client answers when its turn comes is not hidden",
         ]
@@ -229,6 +243,11 @@ def _standing(facts: Facts) -> list[str]:
             "model: the worst pair of one fixed-size round is taken as the worst of all rounds together; "
             "this is not proven, and the pld accountant gives the proven bound"
         )
+    found += sums.dropouts(
+        facts.secure is not None, facts.sampling, facts.trusted, facts.tolerance, facts.dropout, facts.slack
+    )
+    if facts.integers is None and not facts.coins:
+        found.append(FLOATING)
     if facts.trusted:
         return [*found, *sums.standing(facts.secure, facts.servers)]
     if facts.secure is None and "upload" in facts.epsilon:
@@ -237,7 +256,7 @@ def _standing(facts: Facts) -> list[str]:
         found += ["server: secure aggregation shows it the sum alone", *sums.standing(facts.secure, facts.servers)]
     found.append("model, server: the other clients of the cohort are honest and add their noise shares")
     kind = None if facts.integers is None else facts.integers.kind
-    return [*found, *sums.shared(kind, 0.0 if facts.secure is None else facts.corrupt, facts.tolerance)]
+    return [*found, *sums.shared(kind, 0.0 if facts.secure is None else facts.corrupt)]
 
 
 def _standing_records(facts: Facts) -> list[str]:
@@ -253,6 +272,8 @@ def _standing_records(facts: Facts) -> list[str]:
         "server, upload: the client's own rounds count, and its own number of records. They are for the draws that"
         " happened and model is for those that might have: either may be the larger",
         "what was fitted on the data (scalers, vocabularies) is named below, and nothing else was",
+        "whether a client drops out does not depend on its records",
+        FLOATING,
     ]
     if facts.reach > 1:
         found.append(

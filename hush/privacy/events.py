@@ -31,6 +31,7 @@ class Event:
     reach     level record: how many clipped gradients of a sum change with one record of its batch
     batches   level record: how the batches are drawn, and with that the neighbour relation
     server    multiplier against the server, where it is another one than that of the sum (0: the server is trusted)
+    colluding multiplier against the server with its colluding clients, where a secure sum hides the uploads from it
     """
 
     round: int
@@ -46,6 +47,7 @@ class Event:
     reach: int = 1
     batches: Sampling = "poisson"
     server: float | None = None
+    colluding: float | None = None
 
     def __post_init__(self) -> None:
         Release(self.noise, self.rate)
@@ -53,8 +55,9 @@ class Event:
             raise Mistake(f"round={self.round} must be zero or positive: 0 is the vote before training")
         if not 0 <= self.share < math.inf:
             raise Mistake(f"share={self.share:g} must be zero or positive and finite: give a noise multiplier")
-        if self.server is not None and not 0 <= self.server < math.inf:
-            raise Mistake(f"server={self.server:g} must be zero or positive and finite: give a noise multiplier")
+        for name, value in (("server", self.server), ("colluding", self.colluding)):
+            if value is not None and not 0 <= value < math.inf:
+                raise Mistake(f"{name}={value:g} must be zero or positive and finite: give a noise multiplier")
         if not 0 <= self.slack <= 1:
             raise Mistake(f"slack={self.slack:g} must lie between 0 and 1: give a probability")
         if self.sampling not in COHORTS:

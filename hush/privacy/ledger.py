@@ -27,6 +27,7 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
     "reach": int,
     "batches": str,
     "server": (int, float, type(None)),
+    "colluding": (int, float, type(None)),
 }
 # Fields that came later are left out at their default, so that older ledgers keep their chain.
 _LATER = {field.name: field.default for field in fields(Event) if field.name not in _FIRST}

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from hush.grids import Kind
+from hush.privacy.events import Cohorts
 from hush.privacy.views import stated
 
 Secure = Literal["full", "simulated"]  # the whole protocol; numbers that were added without masks
@@ -70,8 +71,9 @@ def protocol(found: Mapping[str, Any]) -> str:
     """How uploads were added, as a sentence."""
     servers = "one server" if found["servers"] == 1 else "two servers"
     run = "the whole protocol was run" if found["protocol"] == "full" else "simulated: added without masks"
-    league = f"up to {found['corrupt']:.0%} of a cohort, rounded up, in league with the server"
-    return f"{servers}, {run}; made for {league}"
+    return (
+        f"{servers}, {run}; made for up to {found['corrupt']:.0%} of a cohort, rounded up, that collude with the server"
+    )
 
 
 def standing(secure: Secure | None, servers: int) -> list[str]:
@@ -84,14 +86,40 @@ def standing(secure: Secure | None, servers: int) -> list[str]:
     return found
 
 
-def shared(kind: Kind | None, corrupt: float, tolerance: float) -> list[str]:
+def dropouts(
+    secure: bool, sampling: Cohorts, trusted: bool, tolerance: float, dropout: float, slack: float
+) -> list[str]:
+    """What becomes of clients that drop out, and what is assumed of them."""
+    found = []
+    if not trusted:
+        found += [
+            "model: the server adds the noise shares of clients that drop out, and keeps them secret: the released"
+            " noise has one variance, whoever was drawn and whoever answered",
+            f"server: noise shares are sized for {1 - tolerance:.0%} of a cohort. A round in which fewer answered is"
+            " charged for the noise that was left, an unfinished one as if no fewer had; whether a client drops out"
+            " does not depend on its data",
+        ]
+    if secure and sampling != "once" and dropout:
+        found.append(
+            f"model: a drawn client drops out with probability {dropout:g} at most, independently of the others. The"
+            f" probability that one client then decides whether a sum is opened, {slack:.2g} a round, is charged to"
+            " delta"
+        )
+    elif secure and sampling != "once":
+        found.append(
+            "model: no client drops out of a secure sum (dropout 0 was declared): an abort is seen by everybody, and"
+            " none is accounted for; the run stops at one"
+        )
+    return found
+
+
+def shared(kind: Kind | None, corrupt: float) -> list[str]:
     """What noise in shares rests on, where a part of a cohort may help the server."""
     found = []
     if corrupt > 0:
-        left = max(0.0, 1 - corrupt / (1 - tolerance)) ** 0.5
         found.append(
-            f"server: in league with {corrupt:.0%} of a cohort it subtracts their noise shares, and faces {left:.2f}"
-            " of the stated noise"
+            f"colluding: at most {corrupt:.0%} of a cohort, rounded up, tell the server their noise shares; server:"
+            " nobody does"
         )
     if kind == "gaussian":
         found.append(

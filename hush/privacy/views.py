@@ -15,12 +15,15 @@ from hush.privacy.events import Event, Kind, counted_releases, kinds, only_sampl
 from hush.privacy.joins import Joined, Joins
 from hush.privacy.tally import Floats, Members, Tally
 
+_TALLIES = ("model", "server", "colluding", "upload")
+
 
 class Participation:
     """Per client, the sum of (1/multiplier)^2 over the rounds it took part in.
 
-    server counts the noise of the whole sum, upload the client's own share, rounds the updates joined; model what the
-    models' readers face, where they know who takes part as well (sampling once).
+    server counts the noise of those who answered, colluding that of the honest ones among them, upload the client's own
+    share, rounds the updates joined; model what the models' readers face, where they know who takes part as well
+    (sampling once).
     Known cohorts leave plain Gaussians, and these compose to one Gaussian at mu = sqrt(sum).
     Rounds that protect records are in `joins`: within its client a record is still drawn.
     """
@@ -28,7 +31,7 @@ class Participation:
     def __init__(self, clients: int) -> None:
         if clients < 1:
             raise Mistake(f"clients={clients} must be at least 1: give the number of registered clients")
-        self._server, self._upload, self._model = (Tally(np.zeros(clients)) for _ in range(3))
+        self._tallies = {name: Tally(np.zeros(clients)) for name in _TALLIES}
         self.rounds: npt.NDArray[np.int64] = np.zeros(clients, dtype=np.int64)
         self.charged = 0  # events of the ledger that are counted here
         self.joins = Joins(clients)
@@ -36,12 +39,12 @@ class Participation:
     @property
     def server(self) -> Floats:
         """The sums against the server."""
-        return self._server.values
+        return self._tallies["server"].values
 
     @property
     def upload(self) -> Floats:
         """The sums against a reader of single uploads."""
-        return self._upload.values
+        return self._tallies["upload"].values
 
     def add(self, event: Event, members: Sequence[int] | Members) -> None:
         """Charge an event to the clients that took part in it."""
@@ -53,9 +56,8 @@ class Participation:
         if event.level == "record":
             self.joins.add(event, who)
         else:
-            tallies = {"server": self._server, "upload": self._upload, "model": self._model}
             for name, cost in _costs(event).items():
-                tallies[name].add(who, cost)
+                self._tallies[name].add(who, cost)
         self.charged += 1
         if event.label == "update":
             self.join(who)
@@ -93,25 +95,26 @@ class Participation:
         """
         if self.joins:
             return self.joins.at()
-        found = {"model": math.sqrt(self._model.largest)}  # of turns that are public, else 0
-        for name, tally in (("server", self._server), ("upload", self._upload)):
-            found |= {name: math.sqrt(tally.largest), f"{name}_median": math.sqrt(tally.median)}
+        found = {"model": math.sqrt(self._tallies["model"].largest)}  # of turns that are public, else 0
+        for name in ("server", "colluding", "upload"):
+            tally = self._tallies[name]
+            if tally.largest or name != "colluding":  # which is of secure sums alone
+                found |= {name: math.sqrt(tally.largest), f"{name}_median": math.sqrt(tally.median)}
         return found
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
         """The arrays themselves, for a checkpoint."""
         arrays = {"server": self.server, "upload": self.upload, "rounds": self.rounds}
-        if self._model.largest:
-            arrays["model"] = self._model.values
+        arrays |= {name: self._tallies[name].values for name in ("model", "colluding") if self._tallies[name].largest}
         return {**arrays, "charged": np.array([self.charged]), **self.joins.state()}
 
     @classmethod
     def of(cls, state: Mapping[str, npt.ArrayLike]) -> "Participation":
         """The participation that `state` described, with arrays of its own."""
         whole = cls.__new__(cls)
-        whole._server, whole._upload = (Tally(np.array(state[name], np.float64)) for name in ("server", "upload"))
         whole.rounds = np.array(state["rounds"], np.int64)
-        whole._model = Tally(np.array(state.get("model", np.zeros(whole.rounds.size)), np.float64))
+        nothing = np.zeros(whole.rounds.size)
+        whole._tallies = {name: Tally(np.array(state.get(name, nothing), np.float64)) for name in _TALLIES}
         whole.charged = int(np.asarray(state["charged"])[0])
         whole.joins = Joins.of(whole.rounds.size, state)
         return whole
@@ -125,11 +128,14 @@ class Spent:
     extremes: Mapping[str, float] | Joined  # see Participation.extremes
 
     def epsilon(self, delta: float, accountant: str = "pld", secure: bool = False) -> dict[str, float | str]:
-        """Epsilon by adversary: model, server, and without secure aggregation upload; worst client and median.
+        """Epsilon by adversary: model, server, of a secure sum colluding, and upload; worst client and median.
 
         "none" where there is no finite epsilon: nothing noisy was recorded, or a release without noise was.
         """
-        names = ["server", "server_median"] + ([] if secure else ["upload", "upload_median"])
+        wanted = ["server", "colluding"] + ([] if secure else ["upload"])
+        if isinstance(self.extremes, Joined) or "colluding" not in self.extremes:
+            wanted.remove("colluding")
+        names = [name for view in wanted for name in (view, f"{view}_median")]
         if not self.kinds:
             return dict.fromkeys(["model", *names], "none")
         if only_sampling(kind for kind, _ in self.kinds) == "once" and not isinstance(self.extremes, Joined):
@@ -155,14 +161,11 @@ def views(
 
     The ledger may be ahead of the participations, after a kill. Such an event is everybody's.
     """
-    events, extremes = tuple(events), participation.extremes()
-    if not isinstance(extremes, Joined):
-        for event in events[participation.charged :]:
-            for name, cost in _costs(event).items():
-                for one in (name, f"{name}_median"):
-                    if one in extremes:
-                        extremes[one] = math.sqrt(extremes[one] ** 2 + cost)
-    return Spent(tuple(kinds(events).items()), extremes).epsilon(delta, accountant, secure)
+    events = tuple(events)
+    if len(events) > participation.charged:
+        participation = Participation.of(participation.state())
+        participation.catch_up(events)
+    return Spent(tuple(kinds(events).items()), participation.extremes()).epsilon(delta, accountant, secure)
 
 
 def stated(value: float) -> float | str:
@@ -219,6 +222,8 @@ def _costs(event: Event) -> dict[str, float]:
     """What an event adds to the sums of those who took part; against readers of the models where they know who did."""
     found = {"server": _cost(event.noise if event.server is None else event.server, event)}
     found["upload"] = _cost(event.share, event)
+    if event.colluding is not None:
+        found["colluding"] = _cost(event.colluding, event)
     return found | ({"model": _cost(event.noise, event)} if event.sampling == "once" else {})
 
 

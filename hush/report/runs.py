@@ -10,7 +10,7 @@ from typing import Any
 
 from hush.errors import Mistake
 
-VIEWS = ("model", "server", "upload")
+VIEWS = ("model", "server", "colluding", "upload")
 Row = dict[str, Any]
 
 

@@ -1,6 +1,6 @@
 """Stages: what happens to an update between training and the wire, and back at the server."""
 
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 from torch import Tensor
 
@@ -60,8 +60,16 @@ class Stage(Protocol):
 
 @runtime_checkable
 class Source(Protocol):
-    """A stage whose noise protects clients: it states Spec.noise, and what that is worth against whom."""
+    """A stage whose noise protects clients: it states Spec.noise, and what that is worth against whom.
 
-    def multipliers(self, s: Spec, plan: Plan) -> Multipliers:
-        """Against readers of the models, the server, and a reader of one upload; `s` is the Spec in front of it."""
+    `shared`: each client adds a share of it, and `decode` adds those of the clients that were drawn and did not answer.
+    """
+
+    shared: ClassVar[bool]
+
+    def multipliers(self, s: Spec, plan: Plan, present: float) -> Multipliers:
+        """Against readers of the models, the server, and a reader of one upload; `s` is the Spec in front of it.
+
+        `present`: how many clients' noise the server does not know.
+        """
         ...

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from scipy.stats import binom
@@ -39,6 +40,7 @@ class Coins:
     bits: int = 2
     edge: float = 1 / 16
     spare: float = 6.0
+    shared: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not 0 < self.multiplier < math.inf:
@@ -91,10 +93,10 @@ class Coins:
             body = torch.cat([body[:-copies], body[-copies:].sum(0, keepdim=True) / math.sqrt(copies)])
         return replace(total, body=body)
 
-    def multipliers(self, s: Spec, plan: Plan) -> Multipliers:
-        """The server knows its own coins, so only those of `floor` clients count against it; of an upload its own."""
+    def multipliers(self, s: Spec, plan: Plan, present: float) -> Multipliers:
+        """The server knows its own coins, so only those of `present` clients count against it; of an upload its own."""
         whole = self.multiplier * spread(self.places(plan.cohort), self.edge)
-        seen = whole / spread(max(1, math.floor(plan.floor)), self.edge)
+        seen = whole / spread(math.floor(present), self.edge) if present >= 1 else 0.0
         return Multipliers(self.multiplier, seen, whole / spread(1, self.edge))
 
     def slack(self, population: int, rate: float, cohort: float) -> float:

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 import torch
 
@@ -28,6 +29,7 @@ class CorrelatedNoise:
     multiplier: float
     rounds: int
     passes: int = 1
+    shared: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not 0 < self.multiplier < math.inf:
@@ -69,7 +71,7 @@ class CorrelatedNoise:
             body = (body + half).remainder(2 * half) - half
         return replace(total, body=body)
 
-    def multipliers(self, s: Spec, plan: Plan) -> Multipliers:
+    def multipliers(self, s: Spec, plan: Plan, present: float) -> Multipliers:
         """The models' readers alone face noise; it is worth as much in each round, to the clients of that round."""
         self._check(plan)
         return Multipliers(self.multiplier, 0.0, 0.0)

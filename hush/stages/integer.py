@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -27,13 +28,18 @@ class IntegerNoise:
     The sum modulo 2^bits, around 0, is that of the noisy updates unless it wraps; hush.grids says how many bits make
     that rare. A wrap costs accuracy and never privacy: to reduce is to process what the noise has already hidden.
 
-    Guarantee: the summed noise of at least `floor` clients has a deviation of at least sigma L, however many drop out
-    above it. It hides what Gaussian noise of the deviation 1/r hides (hush.privacy.lattice has the proof), so that it
-    counts as a multiplier of 1/(r L), a little less than sigma. An empty round has the server's noise.
+    The shares are sized for floor = (1 - tolerance) times the m clients that were drawn. The server draws those that
+    are missing, or the noise of a whole cohort where nobody was drawn.
+
+    Guarantee: the released noise has a deviation of sigma L / sqrt(1 - tolerance), whatever m and however many drop
+    out. It hides what Gaussian noise of the deviation 1/r hides (hush.privacy.lattice has the proof), so that it
+    counts as a multiplier of 1/(r L), a little less than that. Against the server, which knows the shares that it drew,
+    those of the n clients that answered count: a deviation of sigma L sqrt(n / floor).
     """
 
     multiplier: float
     kind: Kind = "skellam"
+    shared: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not 0 < self.multiplier < math.inf:
@@ -67,19 +73,23 @@ class IntegerNoise:
         return noisy.bitwise_left_shift_(spare).bitwise_right_shift_(spare)
 
     def decode(self, total: Total, ctx: Context) -> Total:
-        """Nothing to undo; an empty round gets its noise here, modulo 2^bits as any other."""
-        if total.count > 0:
+        """The shares that are missing, modulo 2^bits as any other."""
+        missing, share = ctx.plan.drawn - total.count, self.share(ctx.spec, ctx.plan)
+        if ctx.plan.drawn == 0:
+            missing, share = 1, self.multiplier * ctx.spec.l2 / math.sqrt(1 - ctx.plan.spare)
+        if missing == 0:
             return total
-        nothing = torch.zeros(1, total.body.numel(), dtype=torch.int32)
-        whole = self.multiplier * ctx.spec.l2 / math.sqrt(1 - ctx.plan.spare)  # as that of a whole cohort
-        noise = self._add(nothing, whole, ctx, [0], "noise", ctx.plan.round, "server")[0]
-        return replace(total, body=centred(total.body + noise, _bits(ctx.spec)))
+        noise = torch.zeros(1, total.body.numel(), dtype=torch.int32)
+        for number in range(missing):  # one by one: a sum of as many discrete Gaussians as in any other round
+            noise = self._add(noise, share, ctx, [number], "noise", ctx.plan.round, "server", number)
+        return replace(total, body=centred(total.body + noise[0], _bits(ctx.spec)))
 
-    def multipliers(self, s: Spec, plan: Plan) -> Multipliers:
-        """What Gaussian noise would be worth the same: of the sum for every reader, of an upload its share's."""
-        floor = plan.floor or 1.0
-        whole = lattice.worth(self.kind, self.multiplier, s.l2, floor)
-        return Multipliers(whole, whole, lattice.worth(self.kind, self.multiplier / math.sqrt(floor), s.l2, 1.0))
+    def multipliers(self, s: Spec, plan: Plan, present: float) -> Multipliers:
+        """What Gaussian noise would be worth the same: of the completed sum, of `present` shares, of one share."""
+        floor, sigma = plan.floor or 1.0, self.multiplier
+        whole = lattice.worth(self.kind, sigma / math.sqrt(1 - plan.spare), s.l2, plan.drawn or 1.0)
+        seen = lattice.worth(self.kind, sigma * math.sqrt(present / floor), s.l2, present) if present > 0 else 0.0
+        return Multipliers(whole, seen, lattice.worth(self.kind, sigma / math.sqrt(floor), s.l2, 1.0))
 
     def _add(self, x: Tensor, deviation: float, ctx: Context, rows: list[int], *labels: str | int) -> Tensor:
         if self.kind == "skellam":

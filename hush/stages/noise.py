@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -12,15 +13,18 @@ from hush.spec import Context, Multipliers, Plan, Spec, Total
 
 @dataclass(frozen=True)
 class Noise:
-    """Each client adds N(0, (S sigma)^2 / floor): the sum of at least `floor` shares has deviation S sigma.
+    """Each client adds N(0, (S sigma)^2 / floor), floor = (1 - tolerance) times the m clients that were drawn.
 
-    Guarantee: the sum of the uploads of one round is a Gaussian mechanism of multiplier sigma for one
-    client, as long as at least `floor` clients add their share. With Poisson sampling the shares are
-    sized by the drawn cohort, so that the summed deviation does not tell its size; where nobody was
-    drawn the server adds the noise of a whole cohort, so that an empty round looks like any other.
+    Of the m shares l may be missing. The server knows m and l and adds N(0, (S sigma)^2 l / floor), and all of it where
+    nobody was drawn.
+
+    Guarantee: what is released is a Gaussian mechanism of multiplier sigma / sqrt(1 - tolerance) for one client,
+    whatever m and l: its deviation does not depend on them, and a client that drops out is as one that was never drawn.
+    Against the server, which knows its own part, n clients that answered have the multiplier sigma sqrt(n / floor).
     """
 
     multiplier: float
+    shared: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _check(self.multiplier)
@@ -41,12 +45,17 @@ class Noise:
         return ctx.secret.add_normals(x, share, ctx.clients.tolist(), "noise", ctx.plan.round)
 
     def decode(self, total: Total, ctx: Context) -> Total:
-        """Nothing to undo; an empty round gets its noise here."""
-        return total if total.count > 0 else _noised(total, ctx, self.multiplier / math.sqrt(1 - ctx.plan.spare))
+        """The shares that are missing, so that the sum has one variance."""
+        drawn = ctx.plan.drawn
+        missing = (drawn - total.count) / drawn if drawn else 1.0
+        if missing == 0:
+            return total
+        return _noised(total, ctx, self.multiplier * math.sqrt(missing / (1 - ctx.plan.spare)))
 
-    def multipliers(self, s: Spec, plan: Plan) -> Multipliers:
-        """The sum has it for every reader, an upload its share."""
-        return Multipliers(self.multiplier, self.multiplier, self.multiplier / math.sqrt(plan.floor or 1.0))
+    def multipliers(self, s: Spec, plan: Plan, present: float) -> Multipliers:
+        """Of the completed sum for readers of the models, of `present` shares for the server, of one for an upload."""
+        whole, share = self.multiplier / math.sqrt(1 - plan.spare), self.multiplier / math.sqrt(plan.floor or 1.0)
+        return Multipliers(whole, share * math.sqrt(present) if present != plan.floor else self.multiplier, share)
 
 
 @dataclass(frozen=True)
@@ -61,6 +70,7 @@ class ServerNoise:
     """
 
     multiplier: float
+    shared: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         _check(self.multiplier)
@@ -82,7 +92,7 @@ class ServerNoise:
         half = 2.0 ** (ctx.spec.form.width - 1)
         return replace(total, body=(total.body + half).remainder(2 * half) - half)
 
-    def multipliers(self, s: Spec, plan: Plan) -> Multipliers:
+    def multipliers(self, s: Spec, plan: Plan, present: float) -> Multipliers:
         """The models' readers alone face noise."""
         return Multipliers(self.multiplier, 0.0, 0.0)
 

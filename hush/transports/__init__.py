@@ -19,7 +19,7 @@ class Transport(Protocol):
     def gather(
         self, scheme: Scheme, task: Task, plan: Plan, cohort: Members, secret: SecretSeed, books: Books
     ) -> Total:
-        """The total of the cohort's uploads. With fewer survivors than the plan's floor: Aborted.
+        """The total of the uploads of whoever answers; Aborted where the aggregator needs more of them.
 
         What clients keep for later rounds and the bytes are noted in the books, which the loop settles.
         """

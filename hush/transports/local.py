@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hush import wire, workers
-from hush.errors import Aborted, Mistake
+from hush.errors import Mistake
 from hush.rng import SecretSeed
 from hush.scheme import Scheme
 from hush.spec import Members, Plan, Total, Uploads
@@ -50,10 +50,6 @@ class Local:
         if lost is not None:
             kept = [place for place, client in enumerate(cohort.tolist()) if not lost(plan.round, client)]
             cohort, plan = cohort[kept], plan.to(kept)
-        if len(cohort) < plan.floor and not scheme.secure:  # which finds out by itself
-            if not scheme.apart:
-                traffic.up(cohort, wire.blank_upload(asked.size, asked.form))  # sent in vain
-            raise Aborted(f"round {plan.round}: {len(cohort)} clients answered and it relies on {plan.floor:g}")
         length = self.block or block(task, plan.live)
         blocks = [slice(first, first + length) for first in range(0, len(cohort), length)]
 

@@ -22,8 +22,7 @@ class Loopback:
     A client knows the plan from its bytes, the initial weights and, where it can derive it, the live set.
 
     `lost(round, client)` tells which clients drop out before they upload. `line(round, client, data)` is what becomes
-    of an upload on its way. An upload that is not exactly right is refused, and the round goes on with the others if
-    they are enough.
+    of an upload on its way. An upload that is not exactly right is refused, and the round goes on with the others.
     """
 
     lost: Callable[[int, int], bool] | None = None
@@ -66,8 +65,6 @@ class Loopback:
                 continue
             answers.append(Uploads(row.unsqueeze(0), task.split.sizes_of(members), plan.to([place]).seats))
         try:
-            if len(answers) < plan.floor and not scheme.secure:  # which finds out by itself
-                raise Aborted(f"round {plan.round}: {len(answers)} clients answered and it relies on {plan.floor:g}")
             total = scheme.aggregator.combine(answers, facts)
             return replace(total, refused=(*refused, *total.refused))
         except Aborted as aborted:

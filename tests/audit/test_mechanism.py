@@ -48,8 +48,10 @@ class Halved:
     def decode(self, total, ctx):
         return self.source.decode(total, ctx)
 
-    def multipliers(self, s, plan):
-        return self.source.multipliers(s, plan)
+    shared = True
+
+    def multipliers(self, s, plan, present):
+        return self.source.multipliers(s, plan, present)
 
 
 @dataclass(frozen=True)

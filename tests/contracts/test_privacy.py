@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 import torch
 
-from contracts.parts import Still, Watch, run
+from contracts.parts import Watch, run
 from hush.catalogue import ENTRIES, Entry
 from hush.errors import Mistake
 from hush.knobs import Knobs
@@ -74,7 +74,7 @@ def test_event_is_written_first(private: Entry, sampling: str, task: Task, knobs
     assert written == [[1], [1, 2], [1, 2, 3]]
     for event, plan, cohort in zip(watch.ledger.events, watch.plans, watch.cohorts, strict=True):
         assert event.noise == knobs.noise
-        found = scheme.source.multipliers(scheme.specs(scheme.width(plan), plan.clip)[-2], plan)
+        found = scheme.source.multipliers(scheme.specs(scheme.width(plan), plan.clip)[-2], plan, plan.floor or 1)
         assert (event.share, event.noise if event.server is None else event.server) == (found.upload, found.server)
         if isinstance(scheme.source, Noise):
             assert event.share == pytest.approx(knobs.noise / len(cohort) ** 0.5)
@@ -102,22 +102,17 @@ def test_vote_costs_what_it_says(task: Task, knobs: Knobs) -> None:
 
 
 @pytest.mark.parametrize("transport", [Local, Loopback])
-def test_too_few_survivors(entry: Entry, transport, task: Task, knobs: Knobs) -> None:
-    """The round is aborted: nothing moves, and what was charged stays charged."""
+def test_a_round_goes_on_with_whoever_answers(entry: Entry, transport, task: Task, knobs: Knobs) -> None:
+    """A dropout aborts no plain round, whatever the tolerance: an abort would show who was drawn."""
     scheme = entry.scheme(replace(knobs, sampling=Fixed(12, tolerance=0.25)))
     ledger = Ledger()
-    lost = transport(lost=lambda round, client: round == 2 and client < 4)
+    lost = transport(lost=lambda round, client: round == 2 and client < 7)
     one, two, three = run(scheme, task, transport=lost, ledger=ledger)
-    assert (one.aborted, two.aborted, three.aborted) == (False, True, False)
-    assert two.cohort == 0
-    assert torch.equal(two.state.weights, one.state.weights)
-    assert not torch.equal(three.state.weights, two.state.weights)
-    assert two.state.round == 2
+    assert not any(report.aborted for report in (one, two, three))
+    assert (one.cohort, two.cohort, three.cohort) == (12, 5, 12)
     assert [event.round for event in ledger.events] == ([1, 2, 3] if entry.private else [])
     if entry.private:
-        assert two.epsilon["model"] > one.epsilon["model"]
-        both = one.epsilon["server"], two.epsilon["server"]
-        assert both == ("none", "none") if entry.name == "dp-fedavg" else both[1] > both[0]
+        assert len({event.noise for event in ledger.events}) == 1
 
 
 def test_a_cohort_below_the_floor(private: Entry, task: Task, knobs: Knobs) -> None:
@@ -129,35 +124,6 @@ def test_a_cohort_below_the_floor(private: Entry, task: Task, knobs: Knobs) -> N
     assert watch.plans == []
     assert torch.equal(report.state.weights, flatten(task.model))
     assert len(watch.ledger.events) == 1
-
-
-@pytest.mark.parametrize("size", range(1, 13))
-@pytest.mark.parametrize("percent", [10, 30, 70])
-def test_exactly_as_many_as_the_floor_are_enough(percent: int, size: int, task: Task, knobs: Knobs) -> None:
-    """With `tolerance` of the cohort lost, to the client, the round stands; with one more it does not."""
-    may = size * percent // 100
-    if may == size:
-        return
-    sampling = Fixed(size, tolerance=percent / 100)
-    scheme = replace(ENTRIES["fl-std-dp"].scheme(replace(knobs, sampling=sampling)), trainer=Still())
-
-    def aborted(lost: int) -> bool:
-        gone = run(scheme, task, 1, transport=Local(lost=Gone(lost)))
-        return gone[0].aborted
-
-    assert not aborted(may)
-    assert aborted(may + 1)
-
-
-class Gone:
-    """Loses the first `count` clients that it is asked about."""
-
-    def __init__(self, count: int) -> None:
-        self.count, self.asked = count, 0
-
-    def __call__(self, round: int, client: int) -> bool:
-        self.asked += 1
-        return self.asked <= self.count
 
 
 def test_an_abort_by_chance_is_charged_to_delta(private: Entry, task: Task, knobs: Knobs) -> None:
@@ -202,7 +168,9 @@ class Uniform:
 
 
 class Stated(Uniform):
-    def multipliers(self, s: Spec, plan: Plan) -> Multipliers:
+    shared = True
+
+    def multipliers(self, s: Spec, plan: Plan, present: float) -> Multipliers:
         return Multipliers(0.5, 0.4, 0.1)
 
 

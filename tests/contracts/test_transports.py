@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from contracts.parts import TURNS, run
+from contracts.parts import run
 from hush import wire
 from hush.aggregators import BitVote, Sum
 from hush.catalogue import ENTRIES, Entry
@@ -69,23 +69,13 @@ def dropping(scheme: Scheme, task: Task, lost: int) -> tuple[list[Report], list[
 
 
 def test_dropouts_cost_the_same_bytes(entry: Entry, task: Task, knobs: Knobs) -> None:
-    """The plan went to all 12; the 9 that the round relies on have answered."""
-    scheme = entry.scheme(replace(knobs, sampling=Fixed(12, tolerance=0.25)))
+    """The plan went to all 12; 3 have not answered, and neither transport aborts the round."""
+    scheme = entry.scheme(replace(knobs, sampling=Fixed(12, tolerance=0.1)))
     local, bytewise = dropping(scheme, task, lost=3)
     assert not any(report.aborted for report in (*local, *bytewise))
     assert torch.equal(local[-1].state.weights, bytewise[-1].state.weights)
     assert (local[-1].state.traffic.counts == bytewise[-1].state.traffic.counts).all()
     assert local[1].cohort == 9
-
-
-@pytest.mark.parametrize("name", [name for name in ENTRIES if name not in ("centralized", *TURNS)])
-def test_an_aborted_round_costs_the_same_bytes(name: str, task: Task, knobs: Knobs) -> None:
-    """Those that stayed have uploaded, whether or not the round counts; nobody where nothing travels."""
-    scheme = ENTRIES[name].scheme(replace(knobs, sampling=Fixed(12, tolerance=0.25)))
-    local, bytewise = dropping(scheme, task, lost=4)
-    assert [r.aborted for r in local] == [r.aborted for r in bytewise] == [False, True, False]
-    assert torch.equal(local[-1].state.weights, bytewise[-1].state.weights)
-    assert (local[-1].state.traffic.counts == bytewise[-1].state.traffic.counts).all()
 
 
 def broken(data: bytes) -> dict[str, bytes]:
@@ -102,23 +92,23 @@ def broken(data: bytes) -> dict[str, bytes]:
 @pytest.mark.parametrize("how", ["truncated", "nothing", "another round", "flipped"])
 @pytest.mark.parametrize("name", ["two-bit", "two-bit-dp", "qsgd", "top-k-ef", "fl-cs", "fl-std"])
 def test_a_bad_upload_is_refused_and_the_round_goes_on(name: str, how: str, task: Task, knobs: Knobs) -> None:
-    """As if the client had not answered: the others' sum, and one sentence; if they are too few, the round is none."""
+    """As if the client had not answered: the others' sum, and one sentence."""
     scheme = ENTRIES[name].scheme(replace(knobs, sampling=Fixed(12, tolerance=0.25)))
 
     def line(bad: int):
         return lambda round, client, data: broken(data)[how] if round == 2 and client < bad else data
 
-    for bad, aborted in ((3, False), (4, True)):
+    for bad in (3, 4):
         found = run(scheme, task, transport=Loopback(line=line(bad)))
         lost = run(scheme, task, transport=Loopback(lambda round, client, bad=bad: round == 2 and client < bad))
-        assert [report.aborted for report in found] == [False, aborted, False]
+        assert [report.aborted for report in found] == [False, False, False]
         assert [len(report.refused) for report in found] == [0, bad, 0]
         assert all(sentence.startswith("client ") and "refused" in sentence for sentence in found[1].refused)
         assert torch.equal(found[-1].state.weights, lost[-1].state.weights)
 
 
 def test_too_few_for_the_places_of_two_bit(task: Task, knobs: Knobs) -> None:
-    """With a tolerance that would let the round go on: 5 clients, of which two stay, cannot fill p - 1 = 3 places."""
+    """A vote needs its voters: 5 clients, of which two stay, cannot fill p - 1 = 3 places."""
     scheme = ENTRIES["two-bit"].scheme(replace(knobs, sampling=Fixed(5, tolerance=0.6)))
     first, second = run(scheme, task, 2, transport=Local(lost=Lost(3)))
     assert (first.aborted, second.aborted) == (True, True)
@@ -179,13 +169,11 @@ def test_memory_that_would_not_fit_the_next_round(task: Task, knobs: Knobs) -> N
 
 @pytest.mark.parametrize("name", ["fl-std", "two-bit", "qsgd", "top-k-ef", "dp-fedavg", "fl-sign-dp", "fl-top-dp"])
 def test_one_bad_upload_of_many(name: str, task: Task, knobs: Knobs) -> None:
-    """With no tolerance given, the round goes on unless the noise is in shares; why it does not is told."""
+    """The round goes on with the others, also where noise is in shares: the server adds the missing one."""
     scheme = ENTRIES[name].scheme(replace(knobs, sampling=Fixed(12)))
     line = Loopback(line=lambda round, client, data: data[:-1] if client == 7 else data)
     (report,) = run(scheme, task, 1, transport=line)
-    assert report.aborted == (name == "fl-top-dp")
-    assert report.reason == ("round 1: 11 clients answered and it relies on 12" if report.aborted else None)
-    assert len(report.refused) == 1
+    assert (report.aborted, report.cohort, len(report.refused)) == (False, 11, 1)
 
 
 def test_an_upload_that_is_not_finite_is_refused(task: Task, knobs: Knobs) -> None:

@@ -120,7 +120,7 @@ def test_lost_clients_take_no_noise_with_them(task: Task, knobs: Knobs) -> None:
 
 def test_an_aborted_round_leaves_the_others_as_they_are(task: Task, knobs: Knobs) -> None:
     """It releases nothing and is paid for; the noise of later rounds does not depend on it."""
-    turns = replace(by_turns(knobs, Once(4, tolerance=0.4)), trainer=Still())
+    turns = secured(replace(by_turns(knobs), trainer=Still()), task, bits=24)
     watch = Watch(inner=Local(lost=lambda round, client: round == 2))
     whole, broken = run(turns, task, 4), run(turns, task, 4, transport=watch, ledger=watch.ledger)
     assert [report.aborted for report in broken] == [False, True, False, False]

@@ -163,3 +163,36 @@ def test_turns_survive_a_checkpoint():
 def test_turns_and_draws_do_not_mix():
     with pytest.raises(Mistake, match="sampling=once and poisson are mixed"):
         views([EVENT, ONCE], Participation(2), DELTA)
+
+
+def test_the_server_with_colluding_clients():
+    """Its own view: worst client and median, between server and upload; without a secure sum there is none."""
+    events, participation = played(replace(EVENT, colluding=1.2), [[0, 1], [0, 2], [0, 1]])
+    found = views(events, participation, DELTA)
+    assert list(found) == [
+        "model", "server", "server_median", "colluding", "colluding_median", "upload", "upload_median"
+    ]  # fmt: skip
+    assert found["colluding"] == pytest.approx(gaussian_epsilon(math.sqrt(3) / 1.2, DELTA))
+    assert found["colluding_median"] == pytest.approx(gaussian_epsilon(1 / 1.2, DELTA))
+    assert found["server"] < found["colluding"] < found["upload"]
+    again = Participation.of(participation.state())
+    assert views(events, again, DELTA) == found
+    open_, participation = played(replace(EVENT, colluding=0.0), [[0, 1]])
+    assert views(open_, participation, DELTA)["colluding"] == "none"
+
+
+RECORD = Event(round=1, noise=1.08, share=1.08, rate=1.0, sampling="fixed", level="record", steps=2, batch=0.3, reach=2)
+
+
+@pytest.mark.parametrize("done", [0, 2])
+def test_records_of_an_unfinished_round_are_charged(done: int):
+    """The ledger is one event ahead of the books, as after Ctrl-C: all views charge it, with steps, reach and rate."""
+    cohorts = [list(range(5))] * (done + 1)
+    events, whole = played(RECORD, cohorts)
+    _, behind = played(RECORD, cohorts[:done])
+    for books in (whole, behind):
+        books.chances = np.full(5, 0.3)
+    found = views(events, behind, DELTA)
+    assert found == views(events, whole, DELTA)
+    assert found["server"] == pytest.approx(found["model"], rel=1e-6)
+    assert behind.charged == done

@@ -103,14 +103,15 @@ def test_slack() -> None:
 def test_multipliers() -> None:
     """The sum of all places is sigma's; against the server those of the floor count, of an upload its own."""
     stage, plan = Coins(1.5), context(90, 100.0).plan
-    found = stage.multipliers(Spec(3, l2=1.0), plan)
+    found = stage.multipliers(Spec(3, l2=1.0), plan, plan.floor)
     whole = 1.5 * spread(166, 1 / 16)
     assert found.model == 1.5
     assert found.server == pytest.approx(whole / spread(90, 1 / 16))
     assert found.upload == pytest.approx(whole / spread(1, 1 / 16))
-    assert stage.multipliers(Spec(3, l2=1.0), replace(plan, floor=90.7)).server == found.server
-    assert stage.multipliers(Spec(3, l2=1.0), replace(plan, floor=0.0)).server == found.upload
-    full = Coins(1.5, spare=0.0).multipliers(Spec(3, l2=1.0), replace(plan, floor=100.0))
+    assert stage.multipliers(Spec(3, l2=1.0), plan, 90.7).server == found.server
+    assert stage.multipliers(Spec(3, l2=1.0), plan, 1).server == found.upload
+    assert stage.multipliers(Spec(3, l2=1.0), plan, 0).server == 0
+    full = Coins(1.5, spare=0.0).multipliers(Spec(3, l2=1.0), replace(plan, floor=100.0), 100)
     assert full.server == full.model
 
 

@@ -135,7 +135,7 @@ def test_what_it_states() -> None:
     s = Clip(0.5).spec(Spec(10))
     assert stage.spec(s) == replace(s, noise=3.731, form=Floats())
     for t in (1, 24):
-        assert stage.multipliers(s, context(t).plan) == Multipliers(3.731, 0.0, 0.0)
+        assert stage.multipliers(s, context(t).plan, 3) == Multipliers(3.731, 0.0, 0.0)
     x = torch.ones(2, 10)
     assert stage.encode(x, context(1)) is x
     integers = Quantise(50.0, 12).spec(s)
@@ -151,8 +151,8 @@ def test_what_it_states() -> None:
         (lambda: CorrelatedNoise(1.0, 5).spec(Spec(3)), r"needs a bounded input: put Clip\(c\)"),
         (lambda: CorrelatedNoise(1.0, 5).spec(Noise(1.0).spec(Spec(3, l2=1.0))), "after another noise"),
         (lambda: CorrelatedNoise(1.0, 5).spec(AdaptiveClip().spec(Spec(3))), r"this bound moves: take Clip\(c\)"),
-        (lambda: CorrelatedNoise(1.0, 5).multipliers(Spec(3), context(6).plan), "round 6 is not one of the 5"),
-        (lambda: CorrelatedNoise(1.0, 5).multipliers(Spec(3), context(0).plan), "round 0 is not one of the 5"),
+        (lambda: CorrelatedNoise(1.0, 5).multipliers(Spec(3), context(6).plan, 3), "round 6 is not one of the 5"),
+        (lambda: CorrelatedNoise(1.0, 5).multipliers(Spec(3), context(0).plan, 3), "round 0 is not one of the 5"),
         (lambda: released(CorrelatedNoise(1.0, 5), 6, torch.zeros(3)), "round 6 is not one of the 5"),
         (lambda: released(CorrelatedNoise(1.0, 5), 1, torch.zeros(3), secret=SecretSeed.system()), "that repeats"),
     ],

@@ -83,7 +83,7 @@ def test_the_sum_modulo_2_to_the_b(kind, bits: int) -> None:
     found = centred(total.body, bits)
     expected = (true.sum(0) + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1)
     assert torch.equal(found, expected.double())
-    assert torch.equal(stage.decode(replace(total, body=found), context([], 4.0)).body, found)
+    assert torch.equal(stage.decode(replace(total, body=found), context([], 6.0)).body, found)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -102,7 +102,7 @@ def test_from_updates_to_their_sum(kind) -> None:
     total = Sum().combine([Uploads(uploads, torch.ones(clients))], Asked(size))
     total = replace(total, body=centred(total.body, bits))
     for stage, spec in zip(reversed(stages), reversed(specs[:-1]), strict=True):
-        total = stage.decode(total, context([], floor, spec))
+        total = stage.decode(total, context([], clients, spec))
     error, deviation = total.body - x.double().sum(0), sigma * specs[-1].l2 / math.sqrt(floor)
     expected = math.sqrt(clients * deviation**2 + clients / 6) / steps  # rounding has 1/6 of a step squared, on average
     assert float(error.std()) == pytest.approx(expected, rel=0.025)
@@ -121,10 +121,13 @@ def test_shares_add_up_to_one_skellam_number() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_server_adds_noise_only_where_nobody_did(kind) -> None:
+def test_the_server_adds_what_is_missing(kind) -> None:
     body = torch.zeros(400_000, dtype=torch.float64)
     stage, ctx = IntegerNoise(3.0, kind), context([], 0.0)
-    assert torch.equal(stage.decode(Total(body, 1, 1.0), ctx).body, body)
+    assert torch.equal(stage.decode(Total(body, 4, 4.0), context([], 4.0)).body, body)
+    assert float(stage.decode(Total(body, 1, 1.0), context([], 4.0)).body.std()) == pytest.approx(
+        60 * math.sqrt(3 / 4), rel=0.01
+    )
     whole = stage.decode(Total(body, 0, 0.0), ctx).body
     assert float(whole.std()) == pytest.approx(60, rel=0.01)
     assert not body.any()
@@ -133,28 +136,33 @@ def test_the_server_adds_noise_only_where_nobody_did(kind) -> None:
     assert torch.equal(few, (whole + 16) % 32 - 16)  # reduced as any other
 
 
-@pytest.mark.parametrize("floor", [0.0, 0.7, 2.8, 16.0, 100.0])
+@pytest.mark.parametrize("drawn", [0, 1, 4, 16, 100])
+@pytest.mark.parametrize("spare", [0.0, 0.3])
 @pytest.mark.parametrize(("multiplier", "steps"), [(0.8, 30.0), (3.0, 20.0), (1.5, 400.0)])
-def test_what_it_is_worth(multiplier: float, steps: float, floor: float) -> None:
-    """As one Gaussian of the deviation 1/r against whoever sees the sum, of the share's 1/r against whoever sees one;
-    less than stated, by little, and never more."""
-    spec, plan = replace(WHOLE, l2=steps), context([], floor).plan
-    shares = floor or 1.0
-    skellam = IntegerNoise(multiplier).multipliers(spec, plan)
-    assert skellam.model == skellam.server == 1 / (lattice.skellam((multiplier * steps) ** 2) * steps)
+def test_what_it_is_worth(multiplier: float, steps: float, spare: float, drawn: int) -> None:
+    """As one Gaussian of the deviation 1/r against whoever sees the completed sum, of the shares that are there against
+    the server, of one against whoever sees one; less than stated, by little, and never more."""
+    floor = (1 - spare) * drawn
+    spec, plan = replace(WHOLE, l2=steps), replace(context([], floor).plan, spare=spare)
+    shares, whole = floor or 1.0, multiplier / math.sqrt(1 - spare)
+    skellam = IntegerNoise(multiplier).multipliers(spec, plan, shares)
+    assert skellam.model == pytest.approx(1 / (lattice.skellam((whole * steps) ** 2) * steps), rel=1e-9)
+    assert skellam.server == pytest.approx(1 / (lattice.skellam((multiplier * steps) ** 2) * steps), rel=1e-9)
     assert skellam.upload == pytest.approx(1 / (lattice.skellam((multiplier * steps) ** 2 / shares) * steps))
-    gaussian = IntegerNoise(multiplier, "gaussian").multipliers(spec, plan)
-    share, count = multiplier * steps / math.sqrt(shares), max(1, math.ceil(floor))
-    whole = 1 / (lattice.gaussians(multiplier * steps / math.sqrt(count), count) * steps)
-    assert gaussian.model == gaussian.server == pytest.approx(whole, abs=1.1e-6)
-    assert gaussian.model <= whole
+    gaussian = IntegerNoise(multiplier, "gaussian").multipliers(spec, plan, shares)
+    share, count = multiplier * steps / math.sqrt(shares), drawn or 1
+    exact = 1 / (lattice.gaussians(whole * steps / math.sqrt(count), count) * steps)
+    assert gaussian.model == pytest.approx(exact, abs=1.1e-6)
+    assert gaussian.model <= exact
     assert gaussian.upload == pytest.approx(1 / (lattice.gaussians(share, 1) * steps), abs=1.1e-6)
-    for found in (skellam, gaussian):
-        assert multiplier * 0.998 < found.model
+    for kind, found in (("skellam", skellam), ("gaussian", gaussian)):
+        assert 0.998 * whole < found.model < whole
+        assert 0.998 * multiplier < found.server < multiplier
         assert 0.95 * multiplier / math.sqrt(shares) < found.upload < multiplier / math.sqrt(shares)
-    assert max(skellam.model, gaussian.model) < multiplier  # that 3 clients stay where 2.8 are relied on is no more
-    if floor >= 1:
-        assert max(skellam.upload, gaussian.upload) <= max(skellam.model, gaussian.model)
+        stage = IntegerNoise(multiplier, kind)
+        fewer = [stage.multipliers(spec, plan, part * shares).server for part in (0.0, 0.5, 1.0)]
+        assert fewer[0] == 0
+        assert fewer[1] == pytest.approx(found.server * math.sqrt(0.5), rel=0.01)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -165,13 +173,13 @@ def test_the_event_says_what_it_is_worth(kind, sampling, task: Task, knobs: Knob
     scheme = replace(base, stages=(Clip(0.45), Quantise(90.0, 12), noise))
     scheme.check(task)
     assert scheme.source is noise
-    plan = Plan(3, torch.zeros(910), None, 6.0, 4.8)
+    plan = Plan(3, torch.zeros(910), None, 6.0, 4.8, spare=0.2)
     event = scheme.event(plan, task)
-    worth = noise.multipliers(scheme.specs(910)[2], plan)
+    worth = noise.multipliers(scheme.specs(910)[2], plan, 4.8)
     assert event is not None
-    assert (event.round, event.noise, event.share, event.server) == (3, worth.model, worth.upload, None)
+    assert (event.round, event.noise, event.share, event.server) == (3, worth.model, worth.upload, worth.server)
     assert (event.sampling, event.rate) == (sampling.kind, 0.5)
-    assert 1.2 * 0.998 < event.noise < 1.2 * math.sqrt(5 / 4.8)
+    assert 1.2 * 0.998 < event.noise * math.sqrt(0.8) < 1.2
 
 
 def test_small_discrete_normal_shares_count_for_less() -> None:
@@ -180,7 +188,7 @@ def test_small_discrete_normal_shares_count_for_less() -> None:
     for share in (2.0, 1.5, 1.0, 0.7, 0.5, 0.2):
         stage = IntegerNoise(share, "gaussian")
         assert stage.share(WHOLE, plan) == pytest.approx(share)
-        found.append(stage.multipliers(WHOLE, plan).model / share)
+        found.append(stage.multipliers(WHOLE, plan, 400).model / share)
     assert found[0] > found[1] > 0.999
     assert all(a > b for a, b in pairwise(found[:-1]))
     assert found[-1] < 0.1

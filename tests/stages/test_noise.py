@@ -47,10 +47,12 @@ def test_shares_that_float32_cannot_carry(l2: float) -> None:
         Noise(1.0).encode(torch.zeros(1, 3), ctx)
 
 
-def test_the_server_adds_noise_only_where_nobody_did() -> None:
+def test_the_server_adds_what_is_missing() -> None:
     body = torch.zeros(400_000, dtype=torch.float64)
     ctx = context([], 0.0)
-    assert torch.equal(Noise(3.0).decode(Total(body, 1, 1.0), ctx).body, body)
+    assert torch.equal(Noise(3.0).decode(Total(body, 4, 4.0), context([], 4.0)).body, body)
+    three = Noise(3.0).decode(Total(body, 1, 1.0), context([], 4.0)).body
+    assert float(three.std()) == pytest.approx(1.5 * (3 / 4) ** 0.5, rel=0.01)
     whole = Noise(3.0).decode(Total(body, 0, 0.0), ctx).body
     assert float(whole.std()) == pytest.approx(1.5, rel=0.01)
     assert not body.any()
