@@ -1,6 +1,7 @@
 """What a client refuses, and what it never says."""
 
 import copy
+import pickle
 
 import numpy as np
 import pytest
@@ -124,6 +125,32 @@ def test_its_own_key(kept: Kept) -> None:
     mine = kept.up[Phase.ADVERTISE][7][HEAD.size : -SIGNATURE]
     with pytest.raises(Mistake, match="own key"):
         kept.client(Phase.SHARE, 7).share(roster(kept, {1: mine}))
+
+
+def test_one_key_for_both_purposes(kept: Kept) -> None:
+    """A server that lets it pass does not make a client agree on one secret for boxes and masks."""
+    key = public(private(bytes([5]) * 32))
+    with pytest.raises(Mistake, match="client 13 shows one key for both purposes"):
+        kept.client(Phase.SHARE, 7).share(roster(kept, {2: key + key}))
+
+
+def test_keys_spelled_in_two_ways(kept: Kept) -> None:
+    """u and u + p are one point: of the nineteen that have two spellings the second is refused by both sides."""
+    good = public(private(bytes([6]) * 32))
+    for u in range(2**255 - 19, 2**255):
+        second = u.to_bytes(32, "little")
+        with pytest.raises(Mistake, match=r"not below 2\^255 - 19"):
+            kept.client(Phase.SHARE, 7).share(roster(kept, {2: good + second}))
+        server = Server(kept.agreed)
+        assert not server.take(10, from_client(PEOPLE[10], kept.agreed, Phase.ADVERTISE, 1, b"", second + good))
+        assert "not below 2^255 - 19" in server.refused[0]
+
+
+def test_it_cannot_be_stored(kept: Kept) -> None:
+    """A client that is restored would answer a second time."""
+    for store in (pickle.dumps, copy.deepcopy):
+        with pytest.raises(TypeError, match="cannot pickle"):
+            store(kept.client(Phase.MASK, 7))
 
 
 def test_too_few_neighbours(kept: Kept) -> None:
