@@ -201,6 +201,7 @@ def test_what_the_servers_say_is_authentic() -> None:
     with pytest.raises(Mistake, match="a seat 5 that is not in the cohort"):
         here.meet(say(OTHER, ONE.public, agreed, Phase.SEEDS, link.Kind.HAS, b"\5"))
     sums = {Half.NUMBERS: here.add(told), Half.SEEDS: there.add(here.present())}
+    assert [len(data) for data in (there.has(7), told, sums[Half.NUMBERS])] == [82, 78 + 1, 78 + 1 + 30]
     for half, data in sums.items():
         changed = bytes([*data[:30], data[30] ^ 1, *data[31:]])
         for forged in (changed, sums[half.other], told, says(agreed, half, [0, 1, 2])):
