@@ -98,7 +98,8 @@ def graph_sum(request: Request, terms: Terms, people: list[Identity], rounded: R
 
 def two_sums(request: Request, terms: Terms, people: list[Identity], rounded: Rounded) -> dict[str, Any]:
     """Two servers; who is lost sends nothing."""
-    servers, spent, sent = {half: HalfServer(terms, half) for half in Half}, 0.0, 0
+    keys, spent, sent = {half: Identity.new() for half in Half}, 0.0, 0
+    servers = {half: HalfServer(terms, half, keys[half], keys[half.other].public) for half in Half}
     times: Times = {"quantise": [], "mask": []}
     plain = np.zeros(terms.size, np.int64)
     for name in range(request["lost"], len(people)):
@@ -111,11 +112,11 @@ def two_sums(request: Request, terms: Terms, people: list[Identity], rounded: Ro
         for half, data in halves.items():
             spent += timed(servers[half].take, name, data)[1]
         turn()
-    sums, present = {}, servers[Half.SEEDS].present()
+    sums, present = {}, {half: server.present() for half, server in servers.items()}
     for half, server in servers.items():
-        sums[half], seconds = timed(server.add, present)
+        sums[half], seconds = timed(server.add, present[half.other])
         spent += seconds
-    total = twoserver.join(terms, sums)
+    total = twoserver.join(terms, {half: key.public for half, key in keys.items()}, sums).residues
     _check(total, plain, terms.bits)
     found = {"up": {"max": float(sent)}, "down": {"max": 0.0}}
     alive = range(request["lost"], len(people))

@@ -1,6 +1,7 @@
 """The client of a secure sum: bytes in, bytes out, and nothing that it could be made to say twice."""
 
 import os
+from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
@@ -22,18 +23,24 @@ from hush.secure.messages import (
     unpack_set,
 )
 from hush.secure.terms import Terms
+from hush.secure.turns import alone
 
 
 class Client:
-    """One client in one round. The methods are its phases, in order, each at most once.
+    """One client in one round. The methods are its phases, in order, each at most once, from any thread.
 
     A message that is not right is refused with a Mistake: nothing was said, and the right one may still come. Terms
     that are broken (too few neighbours, survivors or signatures) are an Aborted, and the client is closed.
 
     Guarantee: the server learns of this client's numbers nothing but one sum over at least `threshold` clients, as long
-    as at most `terms.corrupt` of the cohort help it, fewer than `shares` of the neighbours, and in a ring fewer than
-    shares - degree / 2 on either side. Of a neighbour's two shares one is told, once, and only after `threshold` of
-    the cohort have signed which clients survived.
+    as at most `terms.corrupt` of the cohort collude with it. In a ring it is also needed that no honest client, this
+    one or another, has too many colluders near: fewer than `shares` of its neighbours collude, and fewer than
+    shares - degree / 2 of those on either side. `degree` makes that fail with a probability of at most `failure` in
+    terms by the public rule; Terms.check_rule says whether they are. Of a neighbour's two shares one is told, once, and
+    only after `threshold` of the cohort have signed which clients survived.
+
+    A client must not be copied, forked or restored from a snapshot in the middle of a round: each copy would answer
+    once, and two answers of one phase open what one does not. After a restart it sits the round out.
     """
 
     def __init__(self, identity: Identity, terms: Terms, draw: Draw = os.urandom) -> None:
@@ -43,6 +50,7 @@ class Client:
         self.terms, self.seat = terms, keys.index(identity.public)
         self.refused: tuple[str, ...] = ()
         self._identity, self._draw = identity, draw
+        self._lock = Lock()  # one phase at a time; and what has a lock cannot be pickled
         self._phase = Phase.ADVERTISE
         # Replaced and never changed in place: what failed half-way has left no trace.
         self._seed = self._sealing = self._masking = b""
@@ -50,17 +58,19 @@ class Client:
         self._boxes: dict[int, bytes | None] = {}
         self._survivors: list[int] = []
 
+    @alone
     def advertise(self) -> bytes:
         """Two fresh public keys: one to seal shares with, one to make masks with."""
         self._at(Phase.ADVERTISE)
-        self._identity.claim(self.terms.run, self.terms.round)
+        self._identity.claim(self.terms.run, self.terms.round, self.terms.binding)
         self._sealing, self._masking = shares.secret(self._draw), shares.secret(self._draw)
         return self._say(b"", public(private(self._sealing)) + public(private(self._masking)))
 
+    @alone
     def share(self, roster: bytes) -> bytes:
         """To each neighbour on the roster a share of the self mask's seed and one of the mask key."""
         body = self._read(Phase.SHARE, roster)
-        found = entries(ADVERT, body, self.terms.neighbours[self.seat])
+        found = entries(ADVERT, body, self.terms.near(self.seat))
         sealing, masking = private(self._sealing), private(self._masking)
         own, agreed = {public(sealing), public(masking)}, {}
         for seat, (one, other, signature) in found.items():
@@ -68,6 +78,8 @@ class Client:
                 raise Mistake(f"the keys of client {self._name(seat)} do not have its signature")
             if own & {one, other}:
                 raise Mistake(f"client {self._name(seat)} shows this client's own key")
+            if one == other:
+                raise Mistake(f"client {self._name(seat)} shows one key for both purposes")
             agreed[seat] = agree(sealing, one), agree(masking, other)
         self._need(len(found), self.terms.shares, "neighbours advertise keys")
         seed, seats = shares.secret(self._draw), list(found)
@@ -80,6 +92,7 @@ class Client:
         self._sealing = self._masking = b""  # neighbours have what may be needed
         return self._say(body, commitment(seed, self.terms.digest, self.seat) + b"".join(boxes))
 
+    @alone
     def mask(self, boxes: bytes, numbers: npt.NDArray[np.integer]) -> bytes:
         """The numbers modulo 2^bits, plus the self mask, plus or minus a mask for each neighbour whose box is here."""
         body = self._read(Phase.MASK, boxes)
@@ -99,11 +112,12 @@ class Client:
         self._seed, self._agreed = b"", {}
         return self._say(body, bits.pack(words, self.terms.bits))
 
+    @alone
     def consent(self, survivors: bytes) -> bytes:
         """A signature on who survived, after which no other set is signed."""
         body = self._read(Phase.CONSENT, survivors)
         found = unpack_set(body, len(self.terms.cohort))
-        near = set(found) & set(self.terms.neighbours[self.seat])
+        near = set(found) & set(self.terms.near(self.seat))
         if self.seat not in found or not near <= set(self._boxes):
             raise Mistake("the survivors lack this client, or have a neighbour that shared nothing with it")
         self._need(len(found), self.terms.threshold, "clients survive")
@@ -111,6 +125,7 @@ class Client:
         self._survivors = found
         return self._say(body, body)
 
+    @alone
     def unmask(self, signatures: bytes) -> bytes:
         """Of each neighbour a share: of its seed if it survived, of its mask key if not."""
         body = self._read(Phase.UNMASK, signatures)

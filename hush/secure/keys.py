@@ -6,6 +6,7 @@ terms and its purpose, so that nothing made for one of them is of use for anothe
 
 import hashlib
 import os
+import threading
 from collections.abc import Callable, MutableMapping
 
 from cryptography.exceptions import InvalidSignature, InvalidTag
@@ -20,8 +21,20 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from hush.errors import Mistake
 
 Draw = Callable[[int], bytes]  # so many secret bytes: os.urandom, or a repeatable one in a simulation
+P = 2**255 - 19  # of the curve, and of the field in which secrets are shared
 _NONCE = bytes(12)
 _DOMAIN = b"hush secure sum 1: "
+_CLAIMS = threading.Lock()  # of all identities: two objects may share one record of claims
+
+
+def _weak() -> frozenset[bytes]:
+    """Ed25519 keys under which anybody can sign (points of order 1, 2, 4 and 8), and second spellings (y >= p)."""
+    eighth = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826  # y of a point of order 8
+    ys = [0, 1, P - 1, eighth, P - eighth, *range(P, 2**255)]
+    return frozenset((y + (sign << 255)).to_bytes(32, "little") for y in ys for sign in (0, 1))
+
+
+WEAK = _weak()
 
 
 def repeatable(key: bytes) -> Draw:
@@ -31,15 +44,22 @@ def repeatable(key: bytes) -> Draw:
 
 
 class Identity:
-    """A client's long-term key, and the rounds that it took part in: in each of a run at most once.
+    """A client's long-term key, and what it took part in: a round of a run, and a binding, at most once each.
 
-    `claims` has the last round of each run. A deployment gives a mapping that is on disk.
+    `claims` has the last round of each run, `bindings` the run and round of each binding, in hexadecimal digits. A
+    deployment gives mappings that are on disk.
     """
 
-    def __init__(self, secret: bytes, claims: MutableMapping[str, int] | None = None) -> None:
+    def __init__(
+        self,
+        secret: bytes,
+        claims: MutableMapping[str, int] | None = None,
+        bindings: MutableMapping[str, tuple[str, int]] | None = None,
+    ) -> None:
         self._key = Ed25519PrivateKey.from_private_bytes(secret)
         self.public = self._key.public_key().public_bytes_raw()
         self.claims: MutableMapping[str, int] = {} if claims is None else claims
+        self.bindings: MutableMapping[str, tuple[str, int]] = {} if bindings is None else bindings
 
     @classmethod
     def new(cls, draw: Draw = os.urandom) -> "Identity":
@@ -50,15 +70,23 @@ class Identity:
         """64 bytes."""
         return self._key.sign(words)
 
-    def claim(self, run: str, round: int) -> None:
-        """Take part in a round; once only, and never in an earlier one."""
-        last = self.claims.get(run)
-        if last is not None and round <= last:
-            raise Mistake(
-                f"round={round} of run {run!r} must be past {last}, the last one that this client took part in: two"
-                " secure sums of one round would tell what differs"
-            )
-        self.claims[run] = round
+    def claim(self, run: str, round: int, binding: bytes) -> None:
+        """Take part in a round with this plan and model; once only, and never in an earlier round."""
+        with _CLAIMS:
+            last = self.claims.get(run)
+            if last is not None and round <= last:
+                raise Mistake(
+                    f"round={round} of run {run!r} must be past {last}, the last one that this client took part in: two"
+                    " secure sums of one round would tell what differs"
+                )
+            if (before := self.bindings.get(binding.hex())) is not None:
+                raise Mistake(
+                    f"round={round} of run {run!r} must have another plan or model than round {before[1]} of run"
+                    f" {before[0]!r}, where this client took part: two secure sums of the same numbers would tell what"
+                    " differs"
+                )
+            self.bindings[binding.hex()] = (run, round)
+            self.claims[run] = round
 
 
 def verify(public: bytes, signature: bytes, words: bytes) -> bool:
@@ -82,8 +110,8 @@ def public(key: X25519PrivateKey) -> bytes:
 
 def agree(key: X25519PrivateKey, peer: bytes) -> bytes:
     """The secret that it shares with a public key; points of low order, and second spellings of one, are refused."""
-    if peer[31] & 0x80:
-        raise Mistake("a public key has its highest bit set, which the exchange ignores: one key would count as two")
+    if int.from_bytes(peer, "little") >= P:  # the exchange ignores the highest bit, and reduces modulo p
+        raise Mistake("a public key is not below 2^255 - 19: spelled in two ways, one key would count as two")
     try:
         return key.exchange(X25519PublicKey.from_public_bytes(peer))
     except ValueError:  # the shared secret would be zero

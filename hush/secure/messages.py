@@ -18,6 +18,8 @@ import struct
 from collections.abc import Iterable
 from enum import IntEnum
 
+import numpy as np
+
 from hush.errors import Mistake
 from hush.secure.keys import Identity, verify
 from hush.secure.terms import Terms
@@ -81,15 +83,18 @@ def signed(terms: Terms, phase: Phase, seat: int, asked: bytes, body: bytes, sig
 
 def pack_set(seats: Iterable[int], count: int) -> bytes:
     """One bit for each of `count` seats."""
-    return sum(1 << seat for seat in set(seats)).to_bytes((count + 7) // 8, "little")
+    marks = np.zeros(count, np.uint8)
+    marks[list(seats)] = 1
+    return np.packbits(marks, bitorder="little").tobytes()
 
 
 def unpack_set(body: bytes, count: int) -> list[int]:
     """The seats, ascending; of another length, or with bits past the last seat, they are refused."""
-    bits = int.from_bytes(body, "little")
-    if len(body) != (count + 7) // 8 or bits >> count:
+    marks = np.unpackbits(np.frombuffer(body, np.uint8), bitorder="little")
+    if len(body) != (count + 7) // 8 or marks[count:].any():
         raise Mistake(f"a set of {count} seats takes {(count + 7) // 8} bytes and no bits after the last")
-    return [seat for seat in range(count) if bits >> seat & 1]
+    found: list[int] = np.flatnonzero(marks).tolist()
+    return found
 
 
 def entries(form: struct.Struct, body: bytes, allowed: Iterable[int]) -> dict[int, tuple[bytes, ...]]:

@@ -1,7 +1,10 @@
 """The server of a secure sum: it passes on what it cannot read, and opens one sum or none."""
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from threading import Lock
 from typing import NoReturn
 
 import numpy as np
@@ -23,31 +26,38 @@ from hush.secure.messages import (
     to_client,
     unpack_set,
 )
+from hush.secure.refusals import Refusals
 from hush.secure.tally import GRAPH, Tally
 from hush.secure.terms import MASKED, Terms
+from hush.secure.turns import alone
 
-SENTENCES = 10_000  # on refused messages that are kept
 _ANY = private(bytes([1]) * 32)  # whose exchange with a point of low order fails as any other's
 
 
 @dataclass(frozen=True)
 class Opened:
-    """The sum of the survivors' numbers modulo 2^bits, and who they are."""
+    """The sum of the survivors' numbers modulo 2^bits, who they are, and whose shares were corrected.
+
+    `off`: for a client that told wrong shares, of whose secrets they were. It is at fault, or each of these is.
+    """
 
     residues: Words
     survivors: tuple[int, ...]
+    off: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
 
 class Server:
     """One round. `take` gets messages of the phase in any order; `advance` closes the phase and says what goes out.
 
     Who did not answer, or not rightly, has dropped out. A message that is refused changes nothing and leaves a
-    sentence in `refused`. Below the threshold the round is aborted, and nothing of it can be opened.
+    sentence in `refused`; after REFUSALS of them nothing of that client is looked at. Below the threshold the round is
+    aborted, and nothing of it can be opened. Any thread may call it.
     """
 
     def __init__(self, terms: Terms) -> None:
         self.terms, self.phase = terms, Phase.ADVERTISE
-        self.refused: list[str] = []
+        self._lock = Lock()
+        self._refusals = Refusals()
         self.tally = Tally(GRAPH, len(terms.cohort))
         self._asked = dict.fromkeys(range(len(terms.cohort)), b"")  # who may answer in this phase, and what
         self._got: dict[int, tuple[bytes, bytes]] = {}  # body and signature of this phase; masked numbers are summed
@@ -57,13 +67,21 @@ class Server:
         self._survivors: list[int] = []
         self._sum: Words = np.zeros(terms.size, bits.word(terms.bits))
 
+    @property
+    def refused(self) -> list[str]:
+        """What was refused, and who told wrong shares: a sentence each."""
+        return self._refusals.sentences
+
+    @alone
     def take(self, client: int, data: bytes) -> bool:
         """A message that came as this client's: whether it was accepted."""
+        seat = None
         try:
             seat = self.terms.seat(client)
             if self.phase is Phase.CLOSED:
                 raise Mistake("the round is closed")
             self.tally.up[self.phase, seat] += len(data)
+            self._refusals.check(client)
             if seat not in self._asked:
                 raise Mistake("it had dropped out before")
             if seat in self._got:
@@ -71,12 +89,12 @@ class Server:
             body, signature = open_at_server(self.terms, self.phase, seat, self._asked[seat], data)
             self._check(seat, body)
         except Mistake as why:
-            if len(self.refused) < SENTENCES:  # a client may send rubbish for ever
-                self.refused.append(f"client {client} refused: {why}")
+            self._refusals.note(client, why, seat is not None)
             return False
         self._got[seat] = (b"" if self.phase is Phase.MASK else body, signature)
         return True
 
+    @alone
     def advance(self) -> dict[int, bytes]:
         """Close the phase: the message for each client that goes on, by its number."""
         if self.phase >= Phase.UNMASK:
@@ -95,8 +113,9 @@ class Server:
             self.tally.down[self.phase, seat] += len(data)
         return {self.terms.cohort[seat][0]: data for seat, data in packed.items()}
 
+    @alone
     def finish(self) -> Opened:
-        """Take the masks away: the sum, or an abort where too few shares came."""
+        """Take the masks away: the sum, or an abort where too few shares came, or too many wrong ones."""
         if self.phase is not Phase.UNMASK:
             raise Mistake(f"the server is at phase {self.phase.word}: only the unmask phase can be finished")
         told: dict[int, dict[int, bytes]] = {seat: {} for seat in self._partners}
@@ -106,7 +125,14 @@ class Server:
         self.phase, self._got = Phase.CLOSED, {}
         alive = set(self._survivors)
         # All secrets first: where one is missing, no mask is taken away.
-        secrets = {seat: self._secret(seat, told[seat], seat in alive) for seat in self._partners}
+        off: dict[int, list[int]] = defaultdict(list)
+        try:
+            secrets = {seat: self._secret(seat, told[seat], seat in alive, off) for seat in self._partners}
+        except Aborted as why:
+            self._name(off)
+            why.refused = tuple(self.refused)
+            raise
+        self._name(off)
         plus: list[bytes] = []
         minus: list[bytes] = []
         for seat, secret in secrets.items():
@@ -120,7 +146,8 @@ class Server:
                 (minus if other < seat else plus).append(key)  # the lower seat of a pair had added it
         masks.add(self._sum, plus, minus)
         total = masks.residues(self._sum, self.terms.bits, self.terms.size)
-        return Opened(total, tuple(self.terms.cohort[seat][0] for seat in self._survivors))
+        by_name = {self._names([holder])[0]: self._names(seats) for holder, seats in sorted(off.items())}
+        return Opened(total, self._names(self._survivors), by_name)
 
     def _check(self, seat: int, body: bytes) -> None:
         """Whether a signed body is what the phase asks for; masked numbers are added to the sum."""
@@ -164,10 +191,9 @@ class Server:
     def _close_share(self, got: dict[int, tuple[bytes, bytes]]) -> dict[int, bytes]:
         before, self._partners = self._partners, self._near(set(got), "shared their secrets")
         self._commitments = {seat: body[:COMMITMENT] for seat, (body, _) in got.items()}
-        places = {seat: {other: i for i, other in enumerate(near)} for seat, near in before.items()}
 
         def box(sender: int, receiver: int) -> bytes:
-            start = COMMITMENT + SEALED * places[sender][receiver]
+            start = COMMITMENT + SEALED * bisect_left(before[sender], receiver)
             return BOX.pack(sender, got[sender][0][start : start + SEALED])
 
         return {seat: b"".join(box(other, seat) for other in near) for seat, near in self._partners.items()}
@@ -185,26 +211,55 @@ class Server:
 
     def _near(self, seats: set[int], what: str) -> dict[int, list[int]]:
         """Each of these seats with those of its neighbours that are among them."""
-        near = {seat: [other for other in self.terms.neighbours[seat] if other in seats] for seat in sorted(seats)}
+        near = {seat: [other for other in self.terms.near(seat) if other in seats] for seat in sorted(seats)}
         self._enough(seats, near, what)
         return near
 
     def _enough(self, seats: Collection[int], near: dict[int, list[int]], what: str) -> None:
         """At least the threshold, and for every client whose masks are in play enough neighbours to open a secret."""
-        if why := self.terms.lack(seats, near, what):
+        if why := self.terms.lack(seats, near.items(), what):
             self._abort(why)
 
-    def _secret(self, seat: int, told: dict[int, bytes], alive: bool) -> bytes:
-        """The seed of a survivor, or the mask key of one that dropped out, held against what it had shown of it."""
-        name = self.terms.cohort[seat][0]
-        if len(told) < self.terms.shares:
-            self._abort(f"{len(told)} neighbours tell a share of client {name}, and {self.terms.shares} are needed")
-        for secret in shares.join(told, self.terms.shares):
-            if alive and commitment(secret, self.terms.digest, seat) == self._commitments[seat]:
-                return secret
-            if not alive and public(private(secret)) == self._adverts[seat][0][32:]:
-                return secret
-        self._abort(f"the shares of client {name} do not give its secret")
+    def _secret(self, seat: int, told: dict[int, bytes], alive: bool, off: dict[int, list[int]]) -> bytes:
+        """The seed of a survivor, or the mask key of one that dropped out, held against what it had shown of it.
+
+        Wrong shares are corrected, and `off` gets who told them. An abort accuses nobody of what another may have done.
+        """
+        (name,), least, count = self._names([seat]), self.terms.shares, len(told)
+        if count < least:
+            self._abort(f"{count} neighbours tell a share of client {name}, and {least} are needed")
+
+        def fits(secret: bytes) -> bool:
+            if alive:
+                return commitment(secret, self.terms.digest, seat) == self._commitments[seat]
+            return public(private(secret)) == self._adverts[seat][0][32:]
+
+        if joined := shares.join(told, least, fits):
+            for holder in joined.off:
+                off[holder].append(seat)
+            return joined.secret
+        spare = count - least
+        if shares.consistent(told, least):
+            self._abort(
+                f"the {count} shares told of client {name} agree with one another and not with what it showed of its"
+                f" secret: it is at fault, or at least {spare + 1} of those who told them are"
+            )
+        self._abort(
+            f"the {count} shares told of client {name} do not give its secret: more than {max(spare // 2, 1)} of those"
+            " who told them are at fault, or it is itself"
+        )
+
+    def _name(self, off: Mapping[int, list[int]]) -> None:
+        """A sentence on each client that told wrong shares, which may be another's fault."""
+        for holder, seats in sorted(off.items()):
+            (name,), others = self._names([holder]), ", ".join(map(str, self._names(seats)))
+            self._refusals.tell(
+                f"client {name} told shares off the polynomials of the others, which were corrected, of clients"
+                f" {others}: it is at fault, or each of these is"
+            )
+
+    def _names(self, seats: Iterable[int]) -> tuple[int, ...]:
+        return tuple(self.terms.cohort[seat][0] for seat in seats)
 
     def _abort(self, why: str) -> NoReturn:
         self.phase = Phase.CLOSED

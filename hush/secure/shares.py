@@ -1,22 +1,23 @@
 """Shamir's secret sharing of 32 bytes, over the field of Curve25519, p = 2^255 - 19.
 
 A secret is f(0) of a random polynomial of degree t - 1, and the share of seat i is f(i + 1): any t shares give the
-secret, fewer tell nothing (Shamir 1979). Secrets are drawn below p: X25519 ignores the last bit anyway.
+secret, fewer tell nothing (Shamir 1979). Of more than t some may be wrong (hush/secure/decoding.py). Secrets are drawn
+below p: X25519 ignores the last bit anyway.
 """
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from hush.errors import Mistake
-from hush.secure.keys import Draw
+from hush.secure.decoding import agree, decode
+from hush.secure.keys import Draw, P
 
-P = 2**255 - 19
 LENGTH = 32
 
 
 def secret(draw: Draw) -> bytes:
     """32 bytes that are uniform below p, little-endian."""
-    return _element(draw).to_bytes(LENGTH, "little")
+    return _packed(_element(draw))
 
 
 def split(value: bytes, threshold: int, seats: Sequence[int], draw: Draw) -> dict[int, bytes]:
@@ -29,23 +30,40 @@ def split(value: bytes, threshold: int, seats: Sequence[int], draw: Draw) -> dic
         y, x = 0, seat + 1
         for coefficient in coefficients:
             y = (y + coefficient) * x % P
-        found[seat] = ((y + number(value)) % P).to_bytes(LENGTH, "little")
+        found[seat] = _packed((y + number(value)) % P)
     return found
 
 
-def join(shares: Mapping[int, bytes], threshold: int) -> Iterator[bytes]:
-    """The secret, as the first shares give it, then as others do that leave out one of the first.
+@dataclass(frozen=True)
+class Joined:
+    """A secret, and the seats whose shares are not on its polynomial."""
 
-    All are the same unless a holder lied: who knows what the secret must fulfil takes the first that does. One lie is
-    thus survived wherever there is a share to spare.
+    secret: bytes
+    off: tuple[int, ...]
+
+
+def join(shares: Mapping[int, bytes], threshold: int, fits: Callable[[bytes], bool]) -> Joined | None:
+    """The secret that fits what is known of it; None where none is found.
+
+    Up to (len(shares) - threshold) // 2 wrong shares are corrected, and one wherever there is a share to spare.
     """
+    found = decode(_points(shares, threshold), threshold, lambda value: fits(_packed(value)))
+    return None if found is None else Joined(_packed(found.value), tuple(x - 1 for x in found.off))
+
+
+def consistent(shares: Mapping[int, bytes], threshold: int) -> bool:
+    """Whether all are on one polynomial, whatever its secret."""
+    return agree(_points(shares, threshold), threshold)
+
+
+def _points(shares: Mapping[int, bytes], threshold: int) -> dict[int, int]:
     if threshold < 1 or len(shares) < threshold:
         raise Mistake(f"{len(shares)} shares are too few: {threshold} give the secret")
-    seats = sorted(shares)
-    first, spare = seats[:threshold], seats[threshold:]
-    yield _at_zero(first, shares)
-    for left in first if spare else ():
-        yield _at_zero([*(seat for seat in first if seat != left), spare[0]], shares)
+    return {seat + 1: number(share) for seat, share in shares.items()}
+
+
+def _packed(value: int) -> bytes:
+    return value.to_bytes(LENGTH, "little")
 
 
 def number(share: bytes) -> int:
@@ -54,15 +72,6 @@ def number(share: bytes) -> int:
     if len(share) != LENGTH or value >= P:
         raise Mistake("a share must be 32 bytes, a number below 2^255 - 19")
     return value
-
-
-def _at_zero(seats: Sequence[int], shares: Mapping[int, bytes]) -> bytes:
-    """f(0) = X sum of y_i / (x_i prod_j (x_j - x_i)), with X the product of all x."""
-    total = 0
-    for seat in seats:
-        below = (seat + 1) * math.prod(other - seat for other in seats if other != seat)
-        total += number(shares[seat]) * pow(below, -1, P)
-    return (total * math.prod(seat + 1 for seat in seats) % P).to_bytes(LENGTH, "little")
 
 
 def _element(draw: Draw) -> int:

@@ -6,13 +6,15 @@ plan, model, cohort or threshold makes other masks and signs other words: it is 
 
 import hashlib
 import struct
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
 from hush.errors import Mistake
-from hush.secure.graph import degree, order, quorum, ring
+from hush.secure.graph import MOST, degree, near, order, quorum
+from hush.secure.keys import WEAK
 
+LARGEST = 2**16  # clients of a cohort: what a client must read before it can say no
 VERSION = b"hush secure sum 1"
 MASKED, BOTH = "masked their numbers", "sent both halves"  # in sentences of an abort
 _NUMBERS = struct.Struct("<QIIIIQ")
@@ -51,6 +53,7 @@ class Terms:
     binding: bytes
 
     def __post_init__(self) -> None:
+        self._check_types()
         n = len(self.cohort)
         if not 0 <= self.round < 2**64:
             raise Mistake(f"round={self.round} must be a number from 0 on: rounds of a run are counted upwards")
@@ -62,6 +65,10 @@ class Terms:
             raise Mistake(f"binding of {len(self.binding)} bytes must have 32: make it with binding()")
         if any(not 0 <= number < 2**64 or len(key) != 32 for number, key in self.cohort):
             raise Mistake("cohort must have a number from 0 on and a public key of 32 bytes for each client")
+        if any(key in WEAK for _, key in self.cohort):
+            raise Mistake(
+                "cohort has a public key of small order, or one not below 2^255 - 19: anybody could sign for it"
+            )
         if len(self._seats) != n or len({key for _, key in self.cohort}) != n:
             raise Mistake("cohort has a client's number or key twice: one client must not count as two")
         if not (3 <= self.threshold <= n < 2 * self.threshold):
@@ -73,6 +80,8 @@ class Terms:
             raise Mistake(
                 f"degree={self.degree} must be {n - 1} (everyone), or even and smaller: take it from degree()"
             )
+        if self.degree > MOST:
+            raise Mistake(f"degree={self.degree} must be at most {MOST}, in a ring: take it from degree()")
         if not (2 <= self.shares <= self.degree < 2 * self.shares):
             raise Mistake(
                 f"shares={self.shares} must be at least 2 and more than half of degree={self.degree}: take both from"
@@ -99,10 +108,42 @@ class Terms:
         failure: float = 2.0**-80,
         stall: float = 2.0**-20,
     ) -> "Terms":
-        """With threshold and graph for these parts of the cohort lost, and in league with the server."""
+        """The public rule: threshold and graph for these parts of the cohort lost, and colluding with the server."""
         n = len(cohort)
         k, shares = degree(n, dropout, corrupt, failure, stall)
         return cls(run, round, cohort, quorum(n, dropout, corrupt), k, shares, bits, size, binding)
+
+    def _check_types(self) -> None:
+        """Refuse what is of another type before it is compared with anything."""
+        for name in ("round", "threshold", "degree", "shares", "bits", "size"):
+            if type(value := getattr(self, name)) is not int:
+                raise Mistake(f"{name}={value!r} must be an integer, and not of type {type(value).__name__}")
+        if type(self.run) is not str or not _encodable(self.run):
+            raise Mistake(f"run={self.run!r} must be text: the name of a run")
+        if type(self.binding) is not bytes:
+            raise Mistake(
+                f"binding must be bytes, and not of type {type(self.binding).__name__}: make it with binding()"
+            )
+        if type(self.cohort) is not tuple or len(self.cohort) > LARGEST:
+            raise Mistake(f"cohort must be a tuple of at most {LARGEST} clients: draw fewer for one sum")
+        if any(
+            type(one) is not tuple or len(one) != 2 or type(one[0]) is not int or type(one[1]) is not bytes
+            for one in self.cohort
+        ):
+            raise Mistake("cohort must have a tuple of an integer and bytes for each client: its number and public key")
+
+    def check_rule(self, dropout: float, corrupt: float, failure: float = 2.0**-80, stall: float = 2.0**-20) -> None:
+        """Refuse terms that are not what `choose` gives: for a client, which need not believe the server."""
+        n = len(self.cohort)
+        found = (self.threshold, self.degree, self.shares)
+        rule = (quorum(n, dropout, corrupt), *degree(n, dropout, corrupt, failure, stall))
+        if found != rule:
+            names = ", ".join(
+                f"{name}={is_} must be {want}"
+                for name, is_, want in zip(("threshold", "degree", "shares"), found, rule, strict=True)
+                if is_ != want
+            )
+            raise Mistake(f"{names} for {n} clients, dropout={dropout} and corrupt={corrupt}: do not take part")
 
     @property
     def corrupt(self) -> int:
@@ -130,9 +171,22 @@ class Terms:
         return self._seats[client]
 
     @cached_property
+    def _ring(self) -> tuple[list[int], list[int]]:
+        """The seats in the order of the ring, and the place of each seat in it."""
+        seats = order(self.digest, len(self.cohort))
+        return seats, sorted(range(len(seats)), key=seats.__getitem__)
+
+    def near(self, seat: int) -> tuple[int, ...]:
+        """The seats that a seat shares masks and secrets with, ascending: all that a client works out."""
+        if self.degree == len(self.cohort) - 1:
+            return near(range(len(self.cohort)), seat, self.degree)
+        seats, places = self._ring
+        return near(seats, places[seat], self.degree)
+
+    @property
     def neighbours(self) -> tuple[tuple[int, ...], ...]:
-        """The seats that each seat shares masks and secrets with, ascending."""
-        return ring(order(self.digest, len(self.cohort)), self.degree)
+        """Those of every seat."""
+        return tuple(map(self.near, range(len(self.cohort))))
 
     def stuck(self, present: Collection[int], servers: int = 1) -> str | None:
         """Why a sum over just these clients would be aborted, where all of the cohort shared their secrets before.
@@ -140,15 +194,17 @@ class Terms:
         None where it would be opened. Server and HalfServer abort for the same reason in the same words.
         """
         seats = {self.seat(client) for client in present}
-        near = dict(enumerate(self.neighbours)) if servers == 1 else {}  # between two servers there are none
-        why = self.lack(seats, near, MASKED if servers == 1 else BOTH)
+        # Between two servers there are no neighbours; where all are, the present ones are near everybody.
+        alike = servers == 2 or (self.degree == len(self.cohort) - 1 and len(seats) > self.shares)
+        looked = range(0 if alike else len(self.cohort))
+        why = self.lack(seats, ((seat, self.near(seat)) for seat in looked), MASKED if servers == 1 else BOTH)
         return why and self.aborted(why)
 
-    def lack(self, seats: Collection[int], near: Mapping[int, Collection[int]], what: str) -> str | None:
+    def lack(self, seats: Collection[int], near: Iterable[tuple[int, Collection[int]]], what: str) -> str | None:
         """Whether these seats are below the threshold, or too few of them are near a seat to open its secret."""
         if len(seats) < self.threshold:
             return f"{len(seats)} clients {what}, and {self.threshold} are needed"
-        for seat, others in near.items():
+        for seat, others in near:
             if sum(other in seats for other in others) < self.shares:
                 return f"too few neighbours of client {self.cohort[seat][0]} {what}"
         return None
@@ -156,3 +212,12 @@ class Terms:
     def aborted(self, why: str) -> str:
         """The sentence of an abort."""
         return f"round {self.round}: {why}: nothing is opened"
+
+
+def _encodable(text: str) -> bool:
+    """Whether it has bytes at all: lone surrogates have none."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -2,15 +2,18 @@
 
 A client sends its numbers plus a mask to one server and the mask's seed, 32 bytes, to the other. Both learn who sent
 both halves, each adds up its half over these clients, and the difference of the two sums is the sum of the numbers.
-Each message must travel so that the other server cannot read it (TLS to each).
+Each message must travel so that the other server cannot read it (TLS to each). What the servers say to each other is
+signed (hush/secure/link.py).
 
 Guarantee: a server alone, with any clients, sees uniform numbers, or seeds, and at the end one sum over at least
-`threshold` clients. Both servers together see everything.
+`threshold` clients. Both servers together see everything. Who stands between the servers can stop the sum, and not
+choose or change it.
 """
 
 import os
 from collections.abc import Mapping
 from enum import Enum
+from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
@@ -18,13 +21,16 @@ import numpy.typing as npt
 from hush import bits
 from hush.bits import Words
 from hush.errors import Aborted, Mistake
-from hush.secure import masks
+from hush.secure import link, masks
 from hush.secure.driver import Lost, Outcome, nobody
 from hush.secure.keys import Draw, Identity, self_key
+from hush.secure.link import Kind
 from hush.secure.messages import SEED, Phase, from_client, open_at_server, pack_set, unpack_set
-from hush.secure.server import SENTENCES
+from hush.secure.refusals import Refusals
+from hush.secure.server import Opened
 from hush.secure.tally import HALVES, Tally
 from hush.secure.terms import BOTH, Terms
+from hush.secure.turns import alone
 
 
 class Half(Enum):
@@ -32,6 +38,11 @@ class Half(Enum):
 
     NUMBERS = Phase.NUMBERS
     SEEDS = Phase.SEEDS
+
+    @property
+    def other(self) -> "Half":
+        """What the other server gets."""
+        return Half.SEEDS if self is Half.NUMBERS else Half.NUMBERS
 
 
 def split(
@@ -42,7 +53,7 @@ def split(
     if not seats:
         raise Mistake("this client's key is not in the cohort: the terms are meant for others")
     words, seed = masks.residues(numbers, terms.bits, terms.size), draw(SEED)
-    identity.claim(terms.run, terms.round)
+    identity.claim(terms.run, terms.round, terms.binding)
     masks.add(words, [_key(terms, seats[0], seed)], [])
     bodies = {Half.NUMBERS: bits.pack(words, terms.bits), Half.SEEDS: seed}
     return {half: from_client(identity, terms, half.value, seats[0], b"", body) for half, body in bodies.items()}
@@ -51,32 +62,47 @@ def split(
 class HalfServer:
     """One of the two. `take` the clients' halves, tell the other who is `present`, and `add` over who is at both.
 
-    Numbers of a client that `meet` named are added up as they come; those of others are kept until `add`.
+    `identity` is this server's own key, `other` the public one of the other server. After `present` no client is
+    taken. Numbers of a client that the other server `has`, which `meet` hears, are added up as they come; those of
+    others are kept until `add`. Any thread may call it.
     """
 
-    def __init__(self, terms: Terms, half: Half) -> None:
+    def __init__(self, terms: Terms, half: Half, identity: Identity, other: bytes) -> None:
+        if other == identity.public:
+            raise Mistake("the two servers must have different keys: one that is both sees everything")
         self.terms, self.half = terms, half
-        self.refused: list[str] = []
+        self._identity, self._other = identity, other
+        self._lock = Lock()
+        self._refusals = Refusals()
         self._bodies: dict[int, bytes] = {}  # what is not yet in the sum
         self._added: set[int] = set()
         self._met: set[int] = set()
         self._sum: Words = np.zeros(terms.size, bits.word(terms.bits))
-        self._open = True
+        self._taking = self._open = True
 
+    @property
+    def refused(self) -> list[str]:
+        """What was refused, a sentence each."""
+        return self._refusals.sentences
+
+    @alone
     def take(self, client: int, data: bytes) -> bool:
         """A message that came as this client's: whether it was accepted."""
+        seat = None
         try:
             seat = self.terms.seat(client)
-            if not self._open or seat in self._bodies or seat in self._added:
-                raise Mistake("it sent its half before, or the round is closed")
+            self._refusals.check(client)
+            if not self._taking:
+                raise Mistake("it comes after the other server was told who is present")
+            if self._has(seat):
+                raise Mistake("it sent its half before")
             body, _ = open_at_server(self.terms, self.half.value, seat, b"", data)
             if self.half is Half.NUMBERS:
                 words = bits.unpack(body, self.terms.size, self.terms.bits)
             elif len(body) != SEED:
                 raise Mistake(f"its half has {len(body)} bytes and must have {SEED}")
         except Mistake as why:
-            if len(self.refused) < SENTENCES:  # a client may send rubbish for ever
-                self.refused.append(f"client {client} refused: {why}")
+            self._refusals.note(client, why, seat is not None)
             return False
         if self.half is Half.NUMBERS and seat in self._met:
             self._sum += words
@@ -85,28 +111,43 @@ class HalfServer:
             self._bodies[seat] = body
         return True
 
-    def meet(self, client: int) -> None:
-        """The other server has this client's half, and will not take it back: its numbers need not be kept."""
+    @alone
+    def has(self, client: int) -> bytes:
+        """For the other server: this client's half is here, and stays."""
         seat = self.terms.seat(client)
+        if not self._has(seat):
+            raise Mistake(f"client {client} did not send its half")
+        return self._say(Kind.HAS, seat.to_bytes(4, "little"))
+
+    @alone
+    def meet(self, other: bytes) -> None:
+        """The other server `has` a client's half: its numbers need not be kept."""
+        seat = int.from_bytes(self._hear(Kind.HAS, other), "little")
+        if seat >= len(self.terms.cohort):
+            raise Mistake(f"the other server has a seat {seat} that is not in the cohort")
         self._met.add(seat)
         if self.half is Half.NUMBERS and seat in self._bodies:
             self._sum += bits.unpack(self._bodies.pop(seat), self.terms.size, self.terms.bits)
             self._added.add(seat)
 
+    @alone
     def present(self) -> bytes:
-        """Who sent this half, for the other server."""
-        return pack_set(self._added.union(self._bodies), len(self.terms.cohort))
+        """Who sent this half, for the other server; whoever comes later is refused."""
+        self._taking = False
+        return self._say(Kind.PRESENT, pack_set(self._added.union(self._bodies), len(self.terms.cohort)))
 
+    @alone
     def add(self, others: bytes) -> bytes:
-        """The sum of this half over who is present at both, packed. Once: a second set would tell what differs."""
+        """Who is present at both, and the sum of this half over them. Once: a second set would tell what differs."""
+        n = len(self.terms.cohort)
+        there = unpack_set(self._hear(Kind.PRESENT, others), n)
         if not self._open:
             raise Mistake("this half was added up before: a second set of clients would tell what differs")
-        there = unpack_set(others, len(self.terms.cohort))
         if not self._added.issubset(there):
             raise Mistake("the other server lacks a client that it had: its numbers are in the sum")
-        both = [seat for seat in there if seat in self._bodies or seat in self._added]
-        self._open = False
-        if why := self.terms.lack(both, {}, BOTH):
+        both = [seat for seat in there if self._has(seat)]
+        self._taking = self._open = False
+        if why := self.terms.lack(both, (), BOTH):
             failed = Aborted(self.terms.aborted(why))
             failed.refused = tuple(self.refused)
             raise failed
@@ -116,13 +157,33 @@ class HalfServer:
         else:
             for _, body in left:
                 self._sum += bits.unpack(body, self.terms.size, self.terms.bits)
-        return bits.pack(self._sum, self.terms.bits)
+        return self._say(Kind.SUM, pack_set(both, n) + bits.pack(self._sum, self.terms.bits))
+
+    def _has(self, seat: int) -> bool:
+        return seat in self._bodies or seat in self._added
+
+    def _say(self, kind: Kind, body: bytes) -> bytes:
+        return link.say(self._identity, self._other, self.terms, self.half.value, kind, body)
+
+    def _hear(self, kind: Kind, data: bytes) -> bytes:
+        return link.hear(self._other, self._identity.public, self.terms, self.half.other.value, kind, data)
 
 
-def join(terms: Terms, sums: Mapping[Half, bytes]) -> Words:
-    """The sum modulo 2^bits from what both servers added up."""
-    masked, added = (bits.unpack(sums[half], terms.size, terms.bits) for half in (Half.NUMBERS, Half.SEEDS))
-    return masks.residues(masked - added, terms.bits, terms.size)
+def join(terms: Terms, servers: Mapping[Half, bytes], sums: Mapping[Half, bytes]) -> Opened:
+    """The sum modulo 2^bits from what both servers, known by their public keys, added up over the same clients."""
+    n, seats, words = len(terms.cohort), {}, {}
+    for half in Half:
+        body = link.hear(servers[half], servers[half.other], terms, half.value, Kind.SUM, sums[half])
+        end = (n + 7) // 8
+        seats[half] = unpack_set(body[:end], n)
+        words[half] = bits.unpack(body[end:], terms.size, terms.bits)
+    if seats[Half.NUMBERS] != seats[Half.SEEDS]:
+        raise Mistake(
+            f"the servers added up over {len(seats[Half.NUMBERS])} and {len(seats[Half.SEEDS])} clients, which are not"
+            " the same: the masks do not cancel, and there is no sum"
+        )
+    total = masks.residues(words[Half.NUMBERS] - words[Half.SEEDS], terms.bits, terms.size)
+    return Opened(total, tuple(terms.cohort[seat][0] for seat in seats[Half.NUMBERS]))
 
 
 class Halves:
@@ -136,7 +197,10 @@ class Halves:
     ) -> None:
         self.terms, self.tally = terms, Tally(HALVES, len(terms.cohort))
         self._identities, self._draw, self._lost = identities, draw, lost
-        self._here, self._there = HalfServer(terms, Half.NUMBERS), HalfServer(terms, Half.SEEDS)
+        one, other = Identity.new(draw), Identity.new(draw)
+        self._keys = {Half.NUMBERS: one.public, Half.SEEDS: other.public}
+        self._here = HalfServer(terms, Half.NUMBERS, one, other.public)
+        self._there = HalfServer(terms, Half.SEEDS, other, one.public)
         self._failed: list[str] = []
 
     @property
@@ -156,7 +220,7 @@ class Halves:
             self._failed.append(f"client {client}: {why}")
             return False
         if taken := self._send(seat, self._there, halves):
-            self._here.meet(client)  # so that its numbers are not kept
+            self._here.meet(self._there.has(client))  # so that its numbers are not kept
         return self._send(seat, self._here, halves) and taken
 
     def finish(self) -> Outcome:
@@ -167,10 +231,8 @@ class Halves:
         except Aborted as why:
             why.refused = self.refused
             raise
-        n = len(self.terms.cohort)
-        both = sorted(set(unpack_set(heard, n)) & set(unpack_set(told, n)))
-        survivors = tuple(self.terms.cohort[seat][0] for seat in both)
-        return Outcome(join(self.terms, sums), survivors, self.tally, self.refused)
+        opened = join(self.terms, self._keys, sums)
+        return Outcome(opened.residues, opened.survivors, self.tally, self.refused)
 
     def _send(self, seat: int, server: HalfServer, halves: Mapping[Half, bytes]) -> bool:
         client, word = self.terms.cohort[seat][0], server.half.value.word

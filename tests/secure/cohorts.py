@@ -1,6 +1,7 @@
 """A cohort with repeatable secrets, its terms, its numbers, and a round that is kept message by message."""
 
 import copy
+import threading
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,7 +35,7 @@ def terms(people: dict[int, Identity], **other: Any) -> Terms:
         "shares": threshold - 1,
         "bits": 12,
         "size": 20,
-        "binding": binding(b"plan", b"model"),
+        "binding": binding(b"plan", b"model", b"%d" % other.get("round", 1)),  # a client takes each but once
     }
     return Terms(**(fields | other))
 
@@ -64,7 +65,7 @@ class Kept:
 
     def server(self, phase: Phase) -> Server:
         """As it was before the phase's messages came."""
-        return copy.deepcopy(self.servers[phase])
+        return snapshot(self.servers[phase])
 
     def client(self, phase: Phase, name: int) -> Client:
         """As it was before it got the phase's message."""
@@ -81,6 +82,11 @@ class Kept:
         return opened.residues.astype(np.int64), opened.survivors
 
 
+def snapshot(server: Server) -> Server:
+    """The server as it is now, with a lock of its own."""
+    return copy.deepcopy(server, {id(server._lock): threading.Lock()})
+
+
 def keep(people: dict[int, Identity], agreed: Terms, seed: int = 0, gone: tuple[int, ...] = ()) -> Kept:
     """A round in which those `gone` share their secrets and then say no more."""
     server = Server(agreed)
@@ -88,7 +94,7 @@ def keep(people: dict[int, Identity], agreed: Terms, seed: int = 0, gone: tuple[
     kept = Kept(agreed, numbers(agreed, seed))
     down = dict.fromkeys(clients, b"")
     for phase in PHASES:
-        kept.servers[phase] = copy.deepcopy(server)
+        kept.servers[phase] = snapshot(server)
         kept.clients[phase] = {name: copy.copy(clients[name]) for name in down}
         kept.down[phase] = down
         heard = [name for name in down if phase < Phase.MASK or name not in gone]

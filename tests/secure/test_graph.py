@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from hush.errors import Mistake
-from hush.secure.graph import _tail, degree, order, quorum, ring
+from hush.secure import graph
+from hush.secure.graph import MOST, _tail, degree, order, quorum, ring
 
 
 def test_everybody() -> None:
@@ -87,6 +88,50 @@ def test_degree_of_small_and_large_cohorts() -> None:
     assert degree(1000, 0.1, 0.01)[0] < k < degree(1000, 0.1, 0.1)[0]
     assert degree(1000, 0.1, 0.05, failure=2.0**-40)[0] < k
     assert degree(10_000, 0.1, 0.05)[0] < 2 * k
+
+
+def scan(n: int, dropout: float, corrupt: float, failure: float, stall: float) -> tuple[int, int]:
+    """Degree and shares by trying one even number after the other."""
+    threshold, colluding = quorum(n, dropout, corrupt), math.floor(corrupt * n + 1e-9)
+    for k in range(2, 2 * (n - 1) // 3 + 1, 2):
+        shares = np.arange(max(2, k // 2 + 1), k + 1)
+        opened = n * _tail(n, colluding, k)[shares] + 2 * n * _tail(n, colluding, k // 2)[shares - k // 2]
+        good = shares[(opened <= failure) & (n * _tail(n, n - threshold, k)[k - shares + 1] <= stall)]
+        if good.size:
+            return k, int(good[-1])
+    return n - 1, threshold - 1
+
+
+def test_a_bisection_finds_what_a_scan_does() -> None:
+    """Though whether a ring will do is not quite monotone: over 300 cohorts, rates and probabilities."""
+    draw, rings = np.random.default_rng(5), 0
+    for _ in range(300):
+        n, corrupt = int(10 ** draw.uniform(0.6, 2.9)), float(draw.choice([0.0, 0.1, draw.uniform(0, 0.3)]))
+        dropout = float(draw.choice([0.1, 1 / 3, draw.uniform(0, (1 - corrupt) / 2)]))
+        rates = dropout, corrupt, float(draw.choice([2.0**-80, 0.01])), float(draw.choice([2.0**-20, 0.05]))
+        try:
+            want = scan(n, *rates)
+        except Mistake:  # no threshold
+            continue
+        assert degree(n, *rates) == want
+        rings += want[0] < n - 1
+    assert rings > 100
+    assert degree(568, 1 / 3, 0.1, 0.01, 0.05) == scan(568, 1 / 3, 0.1, 0.01, 0.05) == (304, 182)  # 308 will not do
+
+
+def test_large_cohorts_are_rings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With at most MOST neighbours, found in few steps; where none will do, that is said."""
+    steps = []
+    monkeypatch.setattr(graph, "_tail", lambda *given: steps.append(given) or _tail(*given))
+    with pytest.raises(
+        Mistake, match=r"dropout=0\.33 and corrupt=0\.32 leave no ring of at most 4096 .* 30000 clients"
+    ):
+        degree(30_000, 0.33, 0.32)
+    assert len(steps) < 120
+    assert degree(2**16, 1 / 3, 0.1)[0] < MOST
+    assert degree(MOST + 1, 0.33, 0.32) == (MOST, quorum(MOST + 1, 0.33, 0.32) - 1)
+    with pytest.raises(Mistake, match="no ring of at most 4096 neighbours for 4098 clients"):
+        degree(MOST + 2, 0.33, 0.32)
 
 
 def test_quorum() -> None:

@@ -7,9 +7,9 @@ import pytest
 
 from hush.errors import Aborted, Mistake
 from hush.secure import Client, Server
-from hush.secure.keys import commitment, repeatable, seal
+from hush.secure.keys import P, commitment, repeatable, seal
 from hush.secure.messages import BOX, HEAD, PHASES, SIGNATURE, Phase, from_client, to_client
-from hush.secure.shares import P
+from hush.secure.refusals import REFUSALS
 from secure.cohorts import Kept, identities, keep, plain, terms
 
 PEOPLE = identities(6)
@@ -117,7 +117,11 @@ def test_a_lie_about_one_share_is_survived(kept: Kept) -> None:
 def test_a_wrong_commitment_opens_nothing(kept: Kept) -> None:
     server = kept.server(Phase.UNMASK)
     server._commitments = server._commitments | {1: commitment(bytes(32), kept.agreed.digest, 1)}
-    with pytest.raises(Aborted, match="the shares of client 10 do not give its secret"):
+    sentence = (
+        "the 4 shares told of client 10 agree with one another and not with what it showed of its secret: it is at"
+        " fault, or at least 2 of those who told them are: nothing is opened"
+    )
+    with pytest.raises(Aborted, match=sentence):
         kept.rest(server)
 
 
@@ -132,6 +136,24 @@ def test_a_box_with_no_shares_in_it_costs_its_sender_only() -> None:
     body = BOX.pack(1, box) + kept.down[Phase.MASK][7][HEAD.size + BOX.size :]
     client.mask(to_client(agreed, Phase.MASK, 0, body), kept.values[7])
     assert client.refused == ("the box of client 10 does not open",)
+
+
+def test_refused_messages_of_a_client_have_a_limit(kept: Kept) -> None:
+    """Then nothing of it is looked at, not even what is right; others are not concerned, and the sum is exact."""
+    server = kept.server(Phase.MASK)
+    for _ in range(REFUSALS + 10):
+        assert not server.take(7, b"rubbish")
+    assert not server.take(7, kept.up[Phase.MASK][7])
+    assert len(server.refused) == REFUSALS + 1
+    assert server.refused[-1].endswith(
+        f"{REFUSALS} of its messages were refused in this round: none is looked at any more"
+    )
+    for _ in range(REFUSALS - 1):
+        assert not server.take(10, b"rubbish")
+    for name in (10, 13, 16, 19):
+        assert server.take(name, kept.up[Phase.MASK][name])
+    assert not server.take(7, kept.up[Phase.MASK][7])
+    assert set(server.advance()) == {10, 13, 16, 19}
 
 
 def test_a_client_without_enough_neighbours() -> None:

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hush.errors import Mistake
-from hush.secure.keys import repeatable
-from hush.secure.shares import P, join, number, secret, split
+from hush.secure.keys import P, repeatable
+from hush.secure.shares import Joined, consistent, join, number, secret, split
 
 elements = st.integers(0, P - 1).map(lambda value: value.to_bytes(32, "little"))
 
@@ -22,14 +22,14 @@ def test_any_of_them_give_the_secret(value: bytes, threshold: int, more: int, ra
     seats = random.sample(range(300), threshold + more)
     found = split(value, threshold, seats, repeatable(b"1"))
     chosen = random.sample(seats, threshold)
-    assert next(join({seat: found[seat] for seat in chosen}, threshold)) == value
+    assert join({seat: found[seat] for seat in chosen}, threshold, value.__eq__) == Joined(value, ())
 
 
 def test_all_choices() -> None:
     value = secret(repeatable(b"secret"))
     found = split(value, 3, range(6), repeatable(b"2"))
     for chosen in itertools.combinations(range(6), 3):
-        assert next(join({seat: found[seat] for seat in chosen}, 3)) == value
+        assert join({seat: found[seat] for seat in chosen}, 3, value.__eq__) == Joined(value, ())
     assert len(set(found.values())) == 6
 
 
@@ -59,15 +59,17 @@ def test_one_lie_is_survived_with_a_share_to_spare(liar: int) -> None:
     value = secret(repeatable(b"secret"))
     found = split(value, 4, range(5), repeatable(b"4"))
     found[liar] = secret(repeatable(b"lie"))
-    assert value in join(found, 4)
+    assert join(found, 4, value.__eq__) == Joined(value, (liar,))
+    assert not consistent(found, 4)
     del found[(liar + 1) % 5]
-    assert value not in join(found, 4)
+    assert join(found, 4, value.__eq__) is None
+    assert consistent(found, 4)  # four are on some polynomial always
 
 
 def test_refused() -> None:
     found = split(bytes(32), 3, range(4), repeatable(b"5"))
     with pytest.raises(Mistake, match="2 shares are too few: 3 give the secret"):
-        next(join({0: found[0], 1: found[1]}, 3))
+        join({0: found[0], 1: found[1]}, 3, bool)
     for wrong in (b"", bytes(31), bytes(33), P.to_bytes(32, "little"), b"\xff" * 32):
         with pytest.raises(Mistake, match="32 bytes, a number below"):
             number(wrong)

@@ -1,12 +1,14 @@
 """The sum is that of the survivors to the last bit, or there is none."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hush.errors import Aborted, Mistake
-from hush.secure import Terms, binding, centred, run
+from hush.secure import Terms, binding, centred, run, twoserver
 from hush.secure.keys import repeatable
 from hush.secure.messages import PHASES
 from secure.cohorts import identities, numbers, plain, terms
@@ -110,7 +112,24 @@ def test_once_in_a_round() -> None:
     run(terms(people, round=2), people, values)
     one = next(iter(people.values()))
     with pytest.raises(Mistake, match="round=1 of run 'trial' must be past 2"):
-        one.claim("trial", 1)
+        one.claim("trial", 1, binding(b"a third"))
+
+
+@pytest.mark.parametrize("other", [{"run": "another"}, {"round": 2}], ids=str)
+def test_the_same_numbers_are_not_summed_twice(other: dict[str, Any]) -> None:
+    """With the same plan and model under another name, and one client left out, the sums would tell its numbers."""
+    people = identities(4)
+    first = terms(people)
+    values = numbers(first)
+    run(first, people, values)
+    second = terms(people, **{**other, "binding": first.binding})
+    with pytest.raises(Aborted, match="0 clients advertised keys") as why:
+        run(second, people, values, lambda phase, name: name == 7)
+    assert len(why.value.refused) == 3
+    assert all("must have another plan or model than round 1 of run 'trial'" in one for one in why.value.refused)
+    two = twoserver.Halves(second, people)
+    assert not two.add(7, values[7])
+    assert "must have another plan or model" in two.refused[0]
 
 
 def test_repeatable_secrets_repeat() -> None:

@@ -1,11 +1,17 @@
 """What a cohort cannot agree on, and what its digest says."""
 
+import hashlib
+import tracemalloc
 from typing import Any
 
+import numpy as np
 import pytest
 
 from hush.errors import Mistake
-from hush.secure import Terms, binding
+from hush.secure import Client, Identity, Terms, binding
+from hush.secure.graph import MOST, ring
+from hush.secure.keys import WEAK
+from hush.secure.terms import LARGEST
 from secure.cohorts import identities, terms
 
 PEOPLE = identities(6)
@@ -28,6 +34,24 @@ PEOPLE = identities(6)
         ({"shares": 6}, "shares=6 must be"),
         ({"threshold": 5}, "shares=3 must be at least 4, one less than the threshold"),
         ({"cohort": ((1, b"k"),) * 6}, "cohort must have a number from 0 on and a public key of 32 bytes"),
+        ({"run": b"trial"}, "run=b'trial' must be text"),
+        ({"run": "\ud800"}, "must be text"),
+        ({"round": 1.0}, "round=1.0 must be an integer, and not of type float"),
+        ({"threshold": "4"}, "threshold='4' must be an integer, and not of type str"),
+        ({"degree": None}, "degree=None must be an integer"),
+        ({"shares": 3.0}, "shares=3.0 must be an integer"),
+        ({"bits": True}, "bits=True must be an integer, and not of type bool"),
+        ({"size": np.int64(20)}, "must be an integer, and not of type int64"),
+        ({"binding": "x" * 32}, "binding must be bytes, and not of type str"),
+        ({"binding": bytearray(32)}, "binding must be bytes, and not of type bytearray"),
+        ({"cohort": None}, "cohort must be a tuple of at most 65536 clients"),
+        ({"cohort": [(1, bytes(32))]}, "cohort must be a tuple"),
+        ({"cohort": ((1, bytes(32)),) * (LARGEST + 1)}, "cohort must be a tuple of at most 65536 clients"),
+        ({"cohort": (1, 2, 3)}, "a tuple of an integer and bytes for each client"),
+        ({"cohort": ((1,),) * 3}, "a tuple of an integer and bytes for each client"),
+        ({"cohort": (("1", bytes(32)),) * 3}, "a tuple of an integer and bytes for each client"),
+        ({"cohort": ((1, "k" * 32),) * 3}, "a tuple of an integer and bytes for each client"),
+        ({"cohort": ((1, bytearray(32)),) * 3}, "a tuple of an integer and bytes for each client"),
     ],
 )
 def test_refused(change: dict[str, Any], sentence: str) -> None:
@@ -67,3 +91,81 @@ def test_seats() -> None:
     assert [agreed.seat(name) for name in PEOPLE] == list(range(6))
     with pytest.raises(Mistake, match="client 8 is not in the cohort"):
         agreed.seat(8)
+
+
+@pytest.mark.parametrize("key", sorted(WEAK))
+def test_keys_that_anybody_signs_for(key: bytes) -> None:
+    cohort = terms(PEOPLE).cohort
+    with pytest.raises(Mistake, match="a public key of small order, or one not below"):
+        terms(PEOPLE, cohort=(*cohort[:5], (cohort[5][0], key)))
+
+
+RATES: dict[str, float] = {"dropout": 0.1, "corrupt": 0.05}
+
+
+def test_terms_by_the_public_rule() -> None:
+    """A client need not believe that they are: a threshold, a ring or shares of another rule are refused."""
+    people = identities(100)
+    cohort = tuple((name, one.public) for name, one in people.items())
+    agreed = Terms.choose("r", 1, cohort, 12, 5, binding(), **RATES)
+    agreed.check_rule(**RATES)
+    assert (agreed.threshold, agreed.degree, agreed.shares) == (90, 32, 22)
+    fields = {"run": "r", "binding": binding(), "threshold": 90, "degree": 32, "shares": 22}
+    for change, sentence in (
+        ({"threshold": 89}, "threshold=89 must be 90 for 100 clients, dropout=0.1 and corrupt=0.05: do not take part"),
+        ({"degree": 30, "shares": 21}, "degree=30 must be 32, shares=21 must be 22 for 100 clients"),
+        ({"shares": 21}, "shares=21 must be 22"),
+        ({"threshold": 51, "degree": 2, "shares": 2}, "threshold=51 must be 90, degree=2 must be 32, shares=2 must be"),
+    ):
+        with pytest.raises(Mistake, match=sentence):
+            terms(people, **(fields | change)).check_rule(**RATES)
+    with pytest.raises(Mistake, match="threshold=90 must be 67"):
+        agreed.check_rule(dropout=1 / 3, corrupt=0.05)
+    with pytest.raises(Mistake, match="degree=32 must be"):
+        agreed.check_rule(**RATES, stall=0.05)
+
+
+def crowd(n: int, one: Identity) -> tuple[tuple[int, bytes], ...]:
+    """A cohort with this client in its middle, and keys of whoever."""
+    return tuple((i, one.public if i == n // 2 else hashlib.sha256(b"%d" % i).digest()) for i in range(n))
+
+
+def peak(n: int) -> int:
+    """Bytes that a client holds at most, to look at the terms of so many and to find its neighbours."""
+    one = Identity.new()
+    agreed = Terms.choose("r", 1, crowd(n, one), 12, 5, binding(), dropout=1 / 3, corrupt=0.1)
+    given = [getattr(agreed, name) for name in Terms.__dataclass_fields__]
+    tracemalloc.start()
+    try:
+        client = Client(one, Terms(*given))
+        client.advertise()
+        with pytest.raises(Mistake, match="cut short"):
+            client.share(b"")
+        near = client.terms.near(client.seat)
+        found = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(near) == agreed.degree < n / 2
+    return found
+
+
+def test_terms_of_ten_thousand_clients_cost_one_little() -> None:
+    """Its own neighbours alone, so that memory grows as the cohort does and not faster."""
+    few, many = peak(5_000), peak(10_000)
+    assert many < 50e6
+    assert many < 2.5 * few
+
+
+def test_neighbours_of_one_are_those_of_all() -> None:
+    for other in ({}, {"degree": 4, "shares": 3}):
+        agreed = terms(PEOPLE, **other)
+        assert agreed.neighbours == tuple(agreed.near(seat) for seat in range(6))
+        assert agreed.neighbours == ring(agreed._ring[0], agreed.degree)
+
+
+def test_everybody_is_nobodys_neighbour_in_a_large_cohort() -> None:
+    """A complete graph of many is no terms: a client says so before it works anything out."""
+    n = MOST + 2
+    fields = {"threshold": n, "degree": n - 1, "shares": n - 1, "cohort": crowd(n, Identity.new())}
+    with pytest.raises(Mistake, match="degree=4097 must be at most 4096, in a ring"):
+        terms(PEOPLE, **fields)

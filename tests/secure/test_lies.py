@@ -1,0 +1,163 @@
+"""Holders that tell wrong shares: corrected and named, and nobody is accused of what another may have done."""
+
+import copy
+from collections.abc import Mapping
+from functools import cache
+from random import Random
+
+import numpy as np
+import pytest
+
+from hush.errors import Aborted
+from hush.secure import Client, Opened, Server, Terms, binding
+from hush.secure.driver import answer
+from hush.secure.keys import repeatable, seal
+from hush.secure.messages import COMMITMENT, HEAD, SEALED, SIGNATURE, Phase, from_client
+from hush.secure.shares import secret
+from secure.cohorts import Kept, identities, keep, numbers, plain, snapshot, terms
+
+PEOPLE = identities(100)
+NAMES = list(PEOPLE)
+COHORT = tuple((name, one.public) for name, one in PEOPLE.items())
+AGREED = Terms.choose("lies", 1, COHORT, 12, 50, binding(b"plan"), dropout=1 / 3, corrupt=0.1)
+GONE = NAMES[40:50]  # after they shared their secrets: of these the mask keys are told
+
+
+@cache
+def shared() -> tuple[Server, dict[int, Client], dict[int, bytes]]:
+    """A server and all clients once these have shared their secrets, and what it asks for next."""
+    people = identities(100)
+    clients = {name: Client(people[name], AGREED, repeatable(b"%d" % name)) for name in people}
+    server, asked = Server(AGREED), dict.fromkeys(people, b"")
+    for phase in (Phase.ADVERTISE, Phase.SHARE):
+        for name in asked:
+            assert server.take(name, answer(clients[name], phase, asked[name]))
+        asked = server.advance()
+    return server, clients, asked
+
+
+@pytest.fixture(scope="module", params=[(), tuple(GONE)], ids=["all there", "ten gone"])
+def told(request: pytest.FixtureRequest) -> tuple[Server, dict[int, bytes], dict[int, bytes]]:
+    """A server before the last messages, what it asked for, and the true answers."""
+    server, clients, asked = shared()
+    server, clients = snapshot(server), {name: copy.copy(client) for name, client in clients.items()}
+    values = numbers(AGREED)
+    for phase in (Phase.MASK, Phase.CONSENT):
+        for name in asked:
+            if name not in request.param:
+                assert server.take(name, answer(clients[name], phase, asked[name], values[name]))
+        asked = server.advance()
+    return server, asked, {name: answer(clients[name], Phase.UNMASK, data) for name, data in asked.items()}
+
+
+def lying(agreed: Terms, asked: bytes, true: bytes, name: int, about: list[int], random: Random) -> bytes:
+    """The client's message with other shares of some clients, rightly signed by it."""
+    seat = agreed.seat(name)
+    near = agreed.near(seat)
+    body = bytearray(true[HEAD.size : -SIGNATURE])
+    for other in about:
+        at = (len(near) + 7) // 8 + 32 * near.index(agreed.seat(other))
+        body[at : at + 32] = secret(random.randbytes)
+    return from_client(PEOPLE[name], agreed, Phase.UNMASK, seat, asked[HEAD.size :], bytes(body))
+
+
+def finish(told: tuple[Server, dict[int, bytes], dict[int, bytes]], lies: Mapping[int, list[int]]) -> Opened:
+    """The sum in spite of these lies: of each liar, about whom."""
+    server, random = snapshot(told[0]), Random(1)
+    for name, true in told[2].items():
+        data = lying(AGREED, told[1][name], true, name, lies[name], random) if name in lies else true
+        assert server.take(name, data)
+    opened = server.finish()
+    assert [one.split()[1] for one in server.refused] == [str(name) for name in NAMES if lies.get(name)]
+    return opened
+
+
+def test_a_thousand_lies(told: tuple[Server, dict[int, bytes], dict[int, bytes]]) -> None:
+    """As many about each client as can be corrected: the sum is exact, and each liar is named with all its lies."""
+    random = Random(len(told[1]))
+    holders = len(told[1]) - 1  # of one that survived
+    most = (holders - AGREED.shares) // 2
+    assert (holders, most) in ((99, 16), (89, 11))
+    lies: dict[int, list[int]] = {}
+    for i, about in enumerate(NAMES):
+        count = most if i % 2 else 20 - most
+        for name in random.sample([name for name in told[1] if name != about], count):
+            lies.setdefault(name, []).append(about)
+    assert sum(map(len, lies.values())) == 1000
+    opened = finish(told, lies)
+    assert opened.off == {name: tuple(about) for name, about in lies.items()}
+    assert np.array_equal(opened.residues, plain(AGREED, numbers(AGREED), opened.survivors))
+    assert opened.survivors == tuple(told[1])
+
+
+def test_sixteen_liars(told: tuple[Server, dict[int, bytes], dict[int, bytes]]) -> None:
+    """The same few lie about everybody, as many as can be corrected of any client."""
+    most = (len(told[1]) - 1 - AGREED.shares) // 2
+    liars = Random(2).sample(list(told[1]), most)
+    lies = {liar: [name for name in NAMES if name != liar] for liar in liars}
+    assert sum(map(len, lies.values())) > 1000
+    opened = finish(told, lies)
+    assert opened.off == {name: tuple(about) for name, about in lies.items()}
+    assert np.array_equal(opened.residues, plain(AGREED, numbers(AGREED), opened.survivors))
+
+
+def test_one_liar_too_many(told: tuple[Server, dict[int, bytes], dict[int, bytes]]) -> None:
+    """The round is given up. The client whose secret it is is not accused, nor is anybody else; others' liars are."""
+    most = (len(told[1]) - 1 - AGREED.shares) // 2
+    victim, liars = NAMES[60], NAMES[: most + 1]
+    lies = {liar: [victim] for liar in liars} | {liars[0]: [NAMES[55], victim]}
+    server, random = snapshot(told[0]), Random(3)
+    for name, true in told[2].items():
+        server.take(name, lying(AGREED, told[1][name], true, name, lies[name], random) if name in lies else true)
+    with pytest.raises(Aborted) as why:
+        server.finish()
+    assert str(why.value) == (
+        f"round 1: the {len(told[1]) - 1} shares told of client {victim} do not give its secret: more than {most} of"
+        " those who told them are at fault, or it is itself: nothing is opened"
+    )
+    (sentence,) = why.value.refused  # of those found until then
+    assert sentence == (
+        f"client {liars[0]} told shares off the polynomials of the others, which were corrected, of clients"
+        f" {NAMES[55]}: it is at fault, or each of these is"
+    )
+
+
+def resealed(people: dict, kept: Kept, name: int, holders: list[int]) -> bytes:
+    """The client's share message with wrong shares for some neighbours, in boxes that open, signed by it."""
+    seat, near = kept.agreed.seat(name), kept.agreed.near(kept.agreed.seat(name))
+    body = bytearray(kept.up[Phase.SHARE][name][HEAD.size : -SIGNATURE])
+    for holder in holders:
+        other = kept.agreed.seat(holder)
+        key = kept.clients[Phase.MASK][name]._agreed[other][0]
+        at = COMMITMENT + SEALED * near.index(other)
+        body[at : at + SEALED] = seal(key, kept.agreed.digest, seat, other, secret(repeatable(b"%d" % holder)) * 2)
+    return from_client(people[name], kept.agreed, Phase.SHARE, seat, kept.down[Phase.SHARE][name][HEAD.size :], body)
+
+
+@pytest.mark.parametrize("wrong", [1, 2])
+def test_a_client_that_seals_wrong_shares(wrong: int) -> None:
+    """Its honest holders look like liars: what is said of them holds, and they are not said to have lied."""
+    people = identities(9)
+    agreed = terms(people)
+    kept, bad, holders = keep(people, agreed), 7, [10, 13][:wrong]
+    server, values = kept.server(Phase.SHARE), kept.values
+    clients = {name: kept.client(Phase.MASK, name) for name in people}
+    for name, data in kept.up[Phase.SHARE].items():
+        assert server.take(name, resealed(people, kept, bad, holders) if name == bad else data)
+    for phase in (Phase.MASK, Phase.CONSENT, Phase.UNMASK):
+        for name, data in server.advance().items():
+            said = answer(clients[name], phase, data, values[name])
+            assert server.take(name, said)
+    # Five of the eight shares are needed: one lie is corrected, and of two the right six are among the last.
+    if wrong == 1:
+        opened = server.finish()
+        assert opened.off == {10: (7,)}
+        assert np.array_equal(opened.residues, plain(agreed, values, tuple(people)))
+        assert server.refused == [
+            "client 10 told shares off the polynomials of the others, which were corrected, of clients 7: it is at"
+            " fault, or each of these is"
+        ]
+    else:
+        with pytest.raises(Aborted, match=r"shares told of client 7 .* more than 1 of .* at fault, or it is itself"):
+            server.finish()
+        assert server.refused == []
