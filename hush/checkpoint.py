@@ -41,7 +41,8 @@ def load_state(path: Path) -> tuple[State, Facts]:
         with safe_open(path, framework="pt") as file:
             meta = file.metadata() or {}
             names = file.keys()
-            tensors = {name: file.get_tensor(name) for name in names}
+            # Copies, which torch aligns: a product over rows of a mapped file may take another path of its kernel.
+            tensors = {name: file.get_tensor(name).clone() for name in names}
         if _digest(tensors, meta.get("head", "")) != meta.get("digest"):
             raise Mistake(f"checkpoint {path} is corrupt: start the run again in a new directory")
     except (SafetensorError, OSError) as error:

@@ -63,5 +63,6 @@ class Coarse:
         wanted = weights if owed is None else weights + owed
         numbers, form = np.ascontiguousarray(wanted.numpy(), dtype=np.float32), self.form
         scales = form.scales(numbers)
-        sent = torch.from_numpy(form.values(np.rint(form.levels(numbers, scales)), scales))
+        # A copy, which torch aligns: where numpy's numbers lie is chance, and a product may round otherwise there.
+        sent = torch.from_numpy(form.values(np.rint(form.levels(numbers, scales)), scales)).clone()
         return sent, wanted - sent

@@ -19,9 +19,12 @@ from torch import Tensor
 
 from hush import checkpoint, config, files
 from hush.config import Config
+from hush.data.fetch import Say
 from hush.data.sparse import Sparse
 from hush.errors import Mistake
 from hush.experiment import DELTA, Experiment
+from hush.holdings import quiet
+from hush.kernels import kernels
 from hush.metrics import evaluate, mean
 from hush.privacy import Ledger, card
 from hush.report import page
@@ -32,8 +35,9 @@ from hush.transports import Local
 from hush.weights import load
 
 Row = dict[str, Any]
+UNKNOWN = "kernels that were not written down"
 CHECKPOINT = Path("checkpoint") / "state.safetensors"
-# Seconds between two checkpoints, and times what one took, at least: a killed run repeats the rest bit for bit.
+# Seconds between two checkpoints, and times what one took, at least: a killed run repeats the rest.
 REST, SHARE = 2.0, 20
 
 
@@ -71,12 +75,13 @@ class _Desk:
     path: Path
     ledger: Ledger
     log: _Log
+    kernels: dict[str, str]  # by the first round that they computed
     done: tuple[State, Row] | None = None  # the last round of the log and what vouches for it, not yet kept
     due: float = -math.inf
 
     def put(self, state: State, best: Row) -> None:
         """A round is in the log; keep it, should that be due."""
-        self.done = state, {**best, **self.log.facts()}
+        self.done = state, {**best, **self.log.facts(), "kernels": self.kernels}
         if time.monotonic() >= self.due:
             self.keep()
 
@@ -135,32 +140,45 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def execute(experiment: Experiment, path: Path) -> Iterator[Row]:
-    """Train in the directory, from its checkpoint if it has one; yields each round's row once written."""
+def execute(experiment: Experiment, path: Path, same_cpu: bool = False, say: Say = quiet) -> Iterator[Row]:
+    """Train in the directory, from its checkpoint if it has one; yields each round's row once written.
+
+    `same_cpu`: refuse to go on where other kernels compute than those that the run had. Else `say` hears of it.
+    """
     with _locked(path):
         for left in files.drafts(path) | files.drafts(path / CHECKPOINT.parent):
             left.unlink(missing_ok=True)  # of a process that was killed while it wrote
-        yield from _execute(experiment, path)
+        yield from _execute(experiment, path, same_cpu, say)
 
 
-def _execute(experiment: Experiment, path: Path) -> Iterator[Row]:
+def _execute(experiment: Experiment, path: Path, same_cpu: bool, say: Say) -> Iterator[Row]:
     wanted, task = experiment.config, experiment.task
     saved, log, spent = path / CHECKPOINT, path / "rounds.jsonl", path / "privacy.json"
     best: dict[str, Any] = dict.fromkeys(("best_accuracy", "best_balanced", "best_auroc", "best_round"))
-    state, written = None, None
+    state, written, facts = None, None, dict[str, Any]()
     if saved.exists():
         state, facts = checkpoint.load_state(saved)
         best = {key: facts.get(key) for key in best}
         written = _Log(log, facts["log"], facts["log_bytes"])
     written = written or _Log(log)
-    fingerprint = _fingerprint(experiment)
-    ledger = Ledger.load(spent) if spent.exists() else Ledger(spent, {"task": fingerprint})
+    fingerprint, here = _fingerprint(experiment), kernels()
+    ledger = Ledger.load(spent) if spent.exists() else Ledger(spent, {"task": fingerprint, "kernels": here})
+    # The ledger says what computed the first rounds, the checkpoint what computed those since.
+    ran = dict(facts.get("kernels") or {"1": str(ledger.header.get("kernels", UNKNOWN))})
+    before, number = list(ran.values())[-1], 1 if state is None else state.round + 1
     if ledger.header.get("task") != fingerprint:
         left = experiment.scheme.alone or (path / "model.safetensors").exists()
-        if state is not None and state.round >= wanted.run.rounds and left:
+        if state is not None and number > wanted.run.rounds and left:
             return  # a finished run needs neither
-        raise Mistake(f"{path}: the data or the model changed since the run began: choose another --out")
-    desk = _Desk(experiment, path, ledger, written)
+        what = "" if before == here else f", as features do that were made elsewhere (there {before}; here {here})"
+        raise Mistake(f"{path}: the data or the model changed since the run began{what}: choose another --out")
+    if before != here and number <= wanted.run.rounds:
+        charged = 0 if state is None else state.participation.charged
+        say(_move(path, before, here, number, same_cpu, experiment.scheme.private and len(ledger.events) > charged))
+        ran[str(number)] = here
+        if state is not None:  # before anything is computed: should this process die, the next one knows of it
+            checkpoint.save_state(saved, state, {**facts, "kernels": ran})
+    desk = _Desk(experiment, path, ledger, written, ran)
     try:
         for report in rounds(
             experiment.scheme,
@@ -175,6 +193,8 @@ def _execute(experiment: Experiment, path: Path) -> Iterator[Row]:
             replay=True,
         ):
             row = _row(report, experiment, best)
+            if len(ran) > 1 and str(report.round) in ran:
+                row["kernels"] = here
             written.append(row)
             state = report.state
             desk.put(state, best)
@@ -188,6 +208,19 @@ def _execute(experiment: Experiment, path: Path) -> Iterator[Row]:
     model = copy.deepcopy(task.model)
     load(model, state.released)
     files.write(path / "model.safetensors", save({n: t.clone() for n, t in model.state_dict().items()}))
+
+
+def _move(path: Path, before: str, here: str, number: int, same_cpu: bool, ahead: bool) -> str:
+    """The note that other kernels go on; refused where that is asked for, or would release a round twice."""
+    if same_cpu:
+        raise Mistake(f"{path} was computed by {before}, and here it is {here}: go on there, or leave --same-cpu out")
+    if ahead:
+        # Two sums that differ, under the same noise, tell their difference to whoever sees both.
+        raise Mistake(
+            f"{path} may have released round {number}, by {before}; {here} would release it again with other last bits"
+            " under the same noise: go on there, or begin anew with another --out and --seed"
+        )
+    return f"from round {number} on by {here}, before by {before}: the last bits may differ from those of a run there"
 
 
 def _row(report: Report, experiment: Experiment, best: dict[str, Any]) -> Row:

@@ -97,7 +97,8 @@ def rounds(
     `seed` drives public draws and, unless `secret` is given, simulated secret ones. `state` is that of an
     earlier report to go on from. Each round's event is in the ledger before anything of it is released.
     With `replay` the ledger is that of this very run, and a round that a killed process had begun is paid
-    for already: simulated secrets repeat it bit for bit, others do not and count again.
+    for already: simulated secrets repeat it bit for bit where the same kernels compute (hush.kernels; elsewhere it
+    would be another release under the same noise), others do not and count again.
     """
     if rounds < 1:
         raise Mistake(f"rounds={rounds} must be at least 1")

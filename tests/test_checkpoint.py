@@ -68,3 +68,10 @@ def test_a_changed_phase_is_refused(tmp_path: Path) -> None:
     (tmp_path / "state").write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
     with pytest.raises(Mistake, match="corrupt"):
         load_state(tmp_path / "state")
+
+
+def test_tensors_come_back_aligned(tmp_path: Path) -> None:
+    """As torch makes them: the kernels of a product may take another path, and round otherwise, where they are not."""
+    for name in ("a", "bb", "ccc", "dddd", "a longer name"):
+        save_state(tmp_path / "state", state(), {name: 1})
+        assert load_state(tmp_path / "state")[0].weights.data_ptr() % 64 == 0

@@ -31,9 +31,9 @@ LOST = 1 / 3  # of a cohort at most: two sets of survivors must not both be larg
 class SecureSum:
     """Uploads of whole numbers are added modulo 2^bits by the protocol of hush.secure.
 
-    full     run the whole protocol: keys, shares, masks, consent. Else the numbers are added as they are: the result
-             is the same to the bit (a test holds it so), an abort comes in the same rounds, and the protocol's bytes
-             are counted all the same. That is for simulations, where one process knows everything anyway
+    full     run the whole protocol: keys, shares, masks, consent. Else the numbers are added as they are: of the same
+             uploads the result is the same to the bit (a test holds it so), an abort comes in the same rounds, and the
+             protocol's bytes are counted all the same. For simulations, where one process knows everything anyway
     servers  1: clients mask each other's numbers. 2: two servers that do not collude, with far fewer bytes
     corrupt  the part of a cohort that may help the server, against which the graph is chosen
 

@@ -86,6 +86,9 @@ def run(
     device: Annotated[str | None, typer.Option(help="cpu, cuda or another of torch's devices.")] = None,
     out: Annotated[Path | None, typer.Option(help="The run's directory; runs/NAME by default.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out, or begin it.")] = False,
+    same_cpu: Annotated[
+        bool, typer.Option("--same-cpu", help="Do not --resume where the last bits may come out otherwise.")
+    ] = False,
     repeat: Annotated[int, typer.Option(min=1, help="Run with so many seeds, and tell the worst and the best.")] = 1,
     json: Annotated[bool, typer.Option("--json", help="Print the last line of the run as JSON.")] = False,
 ) -> None:
@@ -144,6 +147,8 @@ def run(
     }
     if resume and out is None:
         raise Mistake("--resume needs --out, the directory of the run to go on with")
+    if same_cpu and not resume:
+        raise Mistake("--same-cpu is for a run that goes on: add --resume, or leave it out")
     wanted = _config(experiment, {k: v for k, v in options.items() if v is not None}, out if resume else None)
     from hush import catalogue  # torch is slow to import: a wrong option is told before
     from hush.report import runs, table
@@ -152,13 +157,13 @@ def run(
     place = out if out is not None else _free(Path("runs"), wanted)
     folders = [place]
     if repeat == 1:
-        _train(wanted, place, resume)
+        _train(wanted, place, resume, same_cpu)
     else:
         first = wanted.run.seed
         folders = [place / f"seed-{first + number}" for number in range(repeat)]
         for number, folder in enumerate(folders):
             again = wanted.model_copy(update={"run": wanted.run.model_copy(update={"seed": first + number})})
-            _train(again, folder, resume)
+            _train(again, folder, resume, same_cpu)
     finished = [runs.read(folder) for folder in folders]
     if json:
         rows = [{**run.last, "path": str(run.path)} for run in finished]
@@ -170,7 +175,7 @@ def run(
         console.print(f"page: {folder / 'report.html'}", soft_wrap=True, highlight=False, markup=False)
 
 
-def _train(wanted: Config, place: Path, resume: bool) -> None:
+def _train(wanted: Config, place: Path, resume: bool, same_cpu: bool) -> None:
     """One run in its directory, with progress on standard error."""
     from hush import job
     from hush.experiment import build
@@ -181,10 +186,14 @@ def _train(wanted: Config, place: Path, resume: bool) -> None:
     job.open_directory(place, built.config, resume)
     for note in built.notes:
         notes.print(note, style="dim", highlight=False, markup=False)
+
+    def say(sentence: str) -> None:
+        notes.print(sentence, style="dim", highlight=False, markup=False, soft_wrap=True)
+
     total, told = built.config.run.rounds, time.monotonic()
     with _progress(notes) as progress:
         bar = progress.add_task(wanted.scheme.name, total=total, facts="")
-        for row in job.execute(built, place):
+        for row in job.execute(built, place, same_cpu, say):
             progress.update(bar, completed=row["round"], facts=_facts(row))
             if not notes.is_terminal and time.monotonic() - told > QUIET:  # a log has no bar: a line now and then
                 notes.print(f"round {row['round']} of {total}  {_facts(row)}", highlight=False)

@@ -90,7 +90,8 @@ def front(
     whole = kept({"what": "basis", "shape": list(small), **numbers}, fit)
     basis = Basis(whole[0], whole[1:].t())
     basis = basis.first(min(directions, basis.size))  # small pictures have fewer
-    return Front(shape, scattering, basis, {**numbers, "shape": list(shape), "directions": directions})
+    # As many as there are: who asks for more has the same front, and the same file of it in the cache.
+    return Front(shape, scattering, basis, {**numbers, "shape": list(shape), "directions": basis.size})
 
 
 def _pieces(work: Callable[[Tensor], Tensor], images: Tensor, tell: Tell | None) -> Iterator[Tensor]:

@@ -57,7 +57,8 @@ def _read(path: Path, name: str) -> Tensor | None:
         return None
     if raw[:32] != _sum(name, raw[32:]):
         return None
-    return torch.from_numpy(np.load(io.BytesIO(raw[32:]), allow_pickle=False))
+    # A copy, which torch aligns as what it makes itself: a product may round otherwise where its numbers lie otherwise.
+    return torch.from_numpy(np.load(io.BytesIO(raw[32:]), allow_pickle=False)).clone()
 
 
 def _sum(name: str, body: memoryview) -> bytes:

@@ -1,22 +1,22 @@
-"""What was measured on this machine, so that it is measured once: a small file beside the fetched data."""
+"""What was measured with these kernels, so that it is measured once: a small file beside the fetched data."""
 
 import contextlib
 import hashlib
 import json
-import platform
 from collections.abc import Callable
 from pathlib import Path
 
 import platformdirs
 
 from hush import files
+from hush.kernels import kernels
 
 FILE = Path(platformdirs.user_cache_dir("hush")) / "engines.json"
 
 
 def recall(name: str, values: tuple[str, ...], measure: Callable[[], str]) -> str:
     """Which of the values was found for this name before, or what `measure` finds now; kept where that is possible."""
-    key = hashlib.sha256(f"{name} {platform.processor()} {platform.machine()}".encode()).hexdigest()[:32]
+    key = hashlib.sha256(f"{name} {kernels()}".encode()).hexdigest()[:32]
     found = _known().get(key)
     if found in values:
         return str(found)

@@ -158,6 +158,14 @@ def test_features_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     assert told == [256, 300, 256, 299] + 3 * [256, 300]
 
 
+def test_more_directions_than_there_are_is_all_of_them() -> None:
+    """A run's configuration says how many there are: run again, it takes the same features from the cache."""
+    asked = front((1, 8, 8), 600)
+    there = front((1, 8, 8), asked.width - 1)
+    assert asked.numbers == there.numbers
+    assert asked.numbers["directions"] == asked.width - 1 < 600
+
+
 def test_worth_something(monkeypatch: pytest.MonkeyPatch) -> None:
     """A plain regression on 40 numbers tells digits apart, though the front never saw one."""
     monkeypatch.setattr(module, "MANY", 1000)

@@ -1,6 +1,8 @@
 """The fast code equals its slow twin, scheme by scheme."""
 
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ import torch
 from contracts.parts import TURNS
 from torch import Tensor, nn
 
+from hush.aggregators import Aggregator
 from hush.catalogue import ENTRIES
 from hush.clipping import public_bound
 from hush.knobs import Knobs
@@ -15,7 +18,9 @@ from hush.rng import PublicSeed, SecretSeed
 from hush.rounds import Report, rounds
 from hush.sampling import Fixed, Once, Poisson
 from hush.scheme import Scheme
+from hush.spec import Asked, Members, Plan, Total, Uploads
 from hush.stages import AdaptiveClip
+from hush.state import Books
 from hush.task import Task
 from hush.trainers import Engine
 from hush.transports import Local, Transport
@@ -27,6 +32,35 @@ from reference.twins import TWINS, Setting
 SAMPLINGS = {"fixed": Fixed(5), "poisson": Poisson(0.4), "once": Once(3), "twice": Once(2, passes=2)}
 CHANCE, BY_TURNS = ("fixed", "poisson"), ("once", "twice")
 SEED = 4
+
+
+@dataclass
+class Overheard:
+    """A transport that writes down what each client sends, by round and client."""
+
+    inner: Local = Local()
+    sent: dict[tuple[int, int], Tensor] = field(default_factory=dict)
+
+    def gather(
+        self, scheme: Scheme, task: Task, plan: Plan, cohort: Members, secret: SecretSeed, books: Books
+    ) -> Total:
+        ear = _Ear(scheme.aggregator, self.sent)
+        return self.inner.gather(replace(scheme, aggregator=ear), task, plan, cohort, secret, books)
+
+
+@dataclass(frozen=True)
+class _Ear:
+    aggregator: Aggregator
+    sent: dict[tuple[int, int], Tensor]
+
+    def combine(self, uploads: Iterable[Uploads], asked: Asked) -> Total:
+        def heard() -> Iterator[Uploads]:
+            for block in uploads:
+                for client, row in zip(block.clients.tolist(), block.rows, strict=True):
+                    self.sent[asked.round, client] = row.clone()
+                yield block
+
+        return self.aggregator.combine(heard(), asked)
 
 
 def setting(task: Task, knobs: Knobs, seed: int = SEED, total: int = 3) -> Setting:
@@ -72,10 +106,23 @@ def test_every_scheme_has_a_twin() -> None:
 def test_equal(name: str, sampling: str, task: Task, knobs: Knobs) -> None:
     knobs = replace(knobs, sampling=SAMPLINGS[sampling])
     total = 4 if sampling == "twice" else 3
-    report = last(ENTRIES[name].scheme(knobs), task, total=total)
+    heard = Overheard()
+    report = last(ENTRIES[name].scheme(knobs), task, total=total, transport=heard if name == "top-k-ef" else None)
     fast, start = torch.cat(list(report.models)), flatten(task.model)
-    slow = TWINS[name](setting(task, knobs, total=total))
+    slow = TWINS[name](replace(setting(task, knobs, total=total), sent=heard.sent))
     assert_same(fast, slow, start.repeat(len(fast) // len(start)), name != "two-bit-dp")
+
+
+def test_a_wrong_choice_is_seen() -> None:
+    """The margin lets equal numbers change places, and no others."""
+    whole = torch.tensor([3.0, -2.0, 2.0, 1.0, 0.0], dtype=torch.float64)
+    for places, right in (([0, 1], True), ([0, 2], True), ([0, 3], False), ([1, 2], False), ([0], False)):
+        sent = torch.zeros(5)
+        sent[places] = 1.0
+        with nullcontext() if right else pytest.raises(AssertionError):
+            assert twins.largest(whole, 2, sent).nonzero().flatten().tolist() == places
+    with pytest.raises(AssertionError):
+        twins.largest(whole, 2, torch.ones(5))
 
 
 def convolutional() -> nn.Module:
