@@ -18,6 +18,7 @@ from hush.privacy.integers import published, shares
 from hush.privacy.lattice import matching, worth
 from hush.privacy.ledger import Ledger
 from hush.privacy.views import paper_epsilon, stated, unnoticed_epsilon
+from hush.shown import shown
 
 app = typer.Typer(
     help="Epsilon of a noise, noise of an epsilon, the same in whole numbers, and the privacy card of a run.",
@@ -129,18 +130,18 @@ def epsilon(
     if as_json:
         print(json.dumps(answer))
         return
-    print(f"epsilon {_shown(value)} {asked.words()}")
+    print(f"epsilon {shown(value)} {asked.words()}")
     if asked.level == "record" and asked.batch is None:
         print(_OWN)
     if "epsilon_worst_known" in answer:
-        print(f"a proven bound; the worst case known has {_shown(answer['epsilon_worst_known'])}")
+        print(f"a proven bound; the worst case known has {shown(answer['epsilon_worst_known'])}")
     if asked.reach > 1:
         print("batches balanced by leaving records out: two clipped gradients change, so the noise counts half")
     if "epsilon_unnoticed" in answer:
-        print(f"if no model showed whether the client took part (not proven): {_shown(answer['epsilon_unnoticed'])}")
+        print(f"if no model showed whether the client took part (not proven): {shown(answer['epsilon_unnoticed'])}")
     if "epsilon_paper" in answer:
         counted = "two gradients as one" if asked.reach > 1 else "a record at the product of both rates"
-        print(f"the paper's, by moments, which counts {counted}: {_shown(answer['epsilon_paper'])}")
+        print(f"the paper's, by moments, which counts {counted}: {shown(answer['epsilon_paper'])}")
 
 
 @app.command()
@@ -163,7 +164,7 @@ def noise(
     if as_json:
         print(json.dumps({"noise": sigma, "epsilon": value, **asked.common()}))
         return
-    print(f"noise {sigma:.3f} gives epsilon {_shown(value)} {asked.words()}")
+    print(f"noise {sigma:.3f} gives epsilon {shown(value)} {asked.words()}")
     if asked.level == "record" and asked.batch is None:
         print(_OWN)
 
@@ -219,8 +220,8 @@ def integers(
         return
     print(f"{grid.bits} bits a number; the bound has {grid.steps:g} steps, and {bound:.6g} after rounding")
     print(f"{kind} noise of {added:.4f} times that, in shares for {least} clients; rounding adds {grid.loss:.2%} to it")
-    print(f"epsilon {_shown(answer['epsilon'])} {asked.words()}; it counts as a multiplier of {counts:.4f}")
-    rdp, theirs, smooth = (_shown(answer[f"epsilon_{name}"], 4) for name in ("rdp", "published", "gaussian_rdp"))
+    print(f"epsilon {shown(answer['epsilon'])} {asked.words()}; it counts as a multiplier of {counts:.4f}")
+    rdp, theirs, smooth = (shown(answer[f"epsilon_{name}"], 4) for name in ("rdp", "published", "gaussian_rdp"))
     print(f"by rdp {rdp}, by the published bound {theirs}; Gaussian noise of {noise:g} has {smooth}")
 
 
@@ -265,7 +266,3 @@ def _rate(text: str, name: str) -> float:
         return float(Fraction(text.strip()))
     except (ValueError, ZeroDivisionError, OverflowError):
         raise Mistake(f"{name}={text} is not a number: write 0.01 or 1/60") from None
-
-
-def _shown(value: float | str, places: int = 2) -> str:
-    return value if isinstance(value, str) else f"{value:.{places}f}"

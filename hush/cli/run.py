@@ -15,6 +15,7 @@ from rich.status import Status
 from hush import config
 from hush.config import Config
 from hush.errors import Mistake
+from hush.shown import shown
 
 QUIET = 10.0  # seconds between two lines of progress where there is no terminal
 SOON = 2.0  # seconds before the first one, of what comes before the rounds
@@ -282,5 +283,5 @@ def _facts(row: dict[str, Any]) -> str:
     if row["best_round"] is not None:
         name = "accuracy" if row["best_auroc"] is None else "balanced"
         words.append(f"{name} {row[name] if row[name] is not None else row[f'best_{name}']:.3f}")
-    words.append("no guarantee" if isinstance(spent, str) else f"epsilon {spent:.2f}")
+    words.append("no guarantee" if isinstance(spent, str) else f"epsilon {shown(spent)}")
     return "  ".join(words)

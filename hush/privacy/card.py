@@ -9,6 +9,7 @@ from hush.privacy import sums
 from hush.privacy.events import Cohorts, Level, Sampling, relation
 from hush.privacy.neighbours import neighbours, sentence
 from hush.privacy.views import stated
+from hush.shown import shown
 
 _SEES = {
     "model": "anyone who receives the released models of all rounds, and does not know who took part",
@@ -129,7 +130,7 @@ def render(card: Mapping[str, Any]) -> str:
     if card["guarantee"] == "none":
         lines += _wrapped("Guarantee", f"none: {card['reason']}. No epsilon can be stated.")
         if card.get("paper"):
-            lines += _wrapped("The paper's", f"{_number(card['paper']['epsilon'])}: {card['paper']['how']}")
+            lines += _wrapped("The paper's", f"{shown(card['paper']['epsilon'])}: {card['paper']['how']}")
     else:
         lines += _wrapped("Guarantee", f"{card['guarantee']}, delta {card['delta']:g}, {card['accountant']} accountant")
         lines += _wrapped("Protected", card["protected"])
@@ -149,7 +150,7 @@ def render(card: Mapping[str, Any]) -> str:
             lines += _wrapped("Whole noise", sums.noise(card["integers"]))
         lines += ["", f"{'against':<10}{'epsilon':>9}{'median':>9}  who that is"]
         for row in card["adversaries"]:
-            numbers = f"{_number(row['epsilon']):>9}{_number(row.get('epsilon_median', '')):>9}"
+            numbers = f"{shown(row['epsilon']):>9}{shown(row.get('epsilon_median', '')):>9}"
             lines.append(
                 fill(
                     row["sees"],
@@ -162,14 +163,14 @@ def render(card: Mapping[str, Any]) -> str:
         if card["paper"]:
             lines += [
                 "",
-                *_wrapped("The paper's", f"{card['paper']['how']}: {_number(card['paper']['epsilon'])}"),
+                *_wrapped("The paper's", f"{card['paper']['how']}: {shown(card['paper']['epsilon'])}"),
             ]
         published = card.get("integers", {}).get("published")
         if published:
-            lines += ["", *_wrapped("Published", f"{published['how']}: {_number(published['epsilon'])}, model view")]
+            lines += ["", *_wrapped("Published", f"{published['how']}: {shown(published['epsilon'])}, model view")]
         if card.get("records", {}).get("epsilon_unnoticed") is not None:
             how = f"if no model showed whether the record's client took part, by {card['accountant']}"
-            lines += _wrapped("Assumed", f"{how}: {_number(card['records']['epsilon_unnoticed'])}; this is not proven")
+            lines += _wrapped("Assumed", f"{how}: {shown(card['records']['epsilon_unnoticed'])}; this is not proven")
         lines += _listed("Assumptions", card["assumptions"])
     lines += _listed("Used without noise", card["unnoised"])
     return "\n".join(lines) + "\n"
@@ -311,10 +312,6 @@ def _batches(records: Mapping[str, Any]) -> str:
     drawn = f"a record of the smallest client is in with chance {records['batch']:.4g}"
     moved = "1 clipped gradient changes" if records["reach"] == 1 else f"{records['reach']} clipped gradients change"
     return f"{steps} a round, {records['batches']} batches: {drawn}; {moved} with it"
-
-
-def _number(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:.2f}"
 
 
 def _wrapped(name: str, text: str) -> list[str]:

@@ -1,6 +1,7 @@
 """How numbers read, everywhere the same: on the page, in the tables, in the figure."""
 
 from hush.report.runs import finite
+from hush.shown import shown
 
 _SEES = {
     "client": {
@@ -61,14 +62,12 @@ def kB(value: float) -> str:
 
 
 def epsilon(value: float | None) -> str:
-    """Two decimals, more for a small one; "none" where there is no guarantee."""
+    """Two decimals, more for a small one, rounded up; "none" where there is no guarantee."""
     if value is None:
         return "none"
     if value == 0:
         return "0"
-    if value < 0.1:
-        return f"{value:.2g}"
-    return f"{value:.2f}" if value < 100 else f"{value:,.0f}"
+    return shown(value) if value < 100 else f"{int(shown(value, 0)):,}"
 
 
 def delta(value: float | None) -> str:

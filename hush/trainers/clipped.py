@@ -8,7 +8,7 @@ record, in pieces of a few records. Sparse rows stay sparse where the model begi
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -132,8 +132,13 @@ class Records:
                 pairs = {place: (_take(a, keep), delta[keep]) for place, (a, delta) in pairs.items()}
                 single = {name: g[keep] for name, g in single.items()}
                 owner, factor = owner[keep], factor[keep]
+            if _tiny(factor, pairs):
+                single = {name: _scaled(g, factor) for name, g in single.items()}
+                cut = {place: (a, _scaled(delta, factor)) for place, (a, delta) in pairs.items()}
+                factor = torch.ones_like(factor)
+            else:
+                cut = {place: (a, delta * factor.float().unsqueeze(1)) for place, (a, delta) in pairs.items()}
             factor = factor.float()
-            cut = {place: (a, delta * factor.unsqueeze(1)) for place, (a, delta) in pairs.items()}
             for client, mine in _segments(owner):
                 for place, (a, delta) in cut.items():
                     self.layers[place].add(out[client], _slice(a, mine), delta[mine], alpha)
@@ -238,6 +243,22 @@ def _segments(owner: Tensor) -> Iterator[tuple[int, slice]]:
         if count:
             yield client, slice(start, start + count)
             start += count
+
+
+def _tiny(factor: Tensor, pairs: Mapping[str, tuple[Tensor | Sparse, Tensor]]) -> bool:
+    """Whether a factor, or the output's gradient of a clipped record, is below what float32 holds to its digits."""
+    if bool((factor < 2.0**-126).any()):
+        return True
+    clipped = factor < 1
+    deltas = (delta.abs().amax(1).double() * factor for _, delta in pairs.values() if delta.numel())
+    return any(bool((clipped & (top > 0) & (top < 2.0**-100)).any()) for top in deltas)
+
+
+def _scaled(x: Tensor, factor: Tensor) -> Tensor:
+    """Each row times its factor, by float64 and rounded towards zero: no number grows, and so no norm does."""
+    exact = x.double() * factor.unsqueeze(1)
+    found = exact.float()
+    return torch.where(found.double().abs() > exact.abs(), torch.nextafter(found, torch.zeros_like(found)), found)
 
 
 def _take(a: Tensor | Sparse, keep: Tensor) -> Tensor | Sparse:

@@ -121,8 +121,13 @@ class Dpsgd:
         )
 
     def check(self, task: Task) -> None:
-        """Refuse, before anything is charged, a model of which no record's part can be bounded, and wrong labels."""
+        """Refuse, before anything is charged, what bounds no record's part: some models, shared rows; wrong labels."""
         known(task)
+        if task.split.shared:
+            raise Mistake(
+                "rows that several clients hold are charged once for each of them, which Dpsgd does not count:"
+                " give each row to one client, or protect clients by Clip and Noise"
+            )
         if self.balance != "none":
             _labels(task.train.targets)
 

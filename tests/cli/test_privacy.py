@@ -32,7 +32,7 @@ def test_epsilon_as_json(accountant, expected):
 
 def test_epsilon_for_people():
     result = call(EPSILON)
-    assert result.stdout == "epsilon 0.68 at delta 1e-05, pld: model view, add or remove one client\n"
+    assert result.stdout == "epsilon 0.69 at delta 1e-05, pld: model view, add or remove one client\n"
 
 
 def test_fixed_cohorts_state_the_proven_bound_as_well():
@@ -124,10 +124,10 @@ def test_records_get_the_proven_figure_and_the_papers_beside_it():
         "add or remove one record of one client",
     )
     lines = call(RECORD, "--downsampling").stdout.splitlines()
-    assert lines[0].startswith("epsilon 16.23 at delta 1e-05, pld: model view, add or remove one record")
+    assert lines[0].startswith("epsilon 16.24 at delta 1e-05, pld: model view, add or remove one record")
     assert "noise counts half" in lines[1]
-    assert lines[2].endswith("(not proven): 3.77")
-    assert lines[3] == "the paper's, by moments, which counts two gradients as one: 1.04"
+    assert lines[2].endswith("(not proven): 3.78")
+    assert lines[3] == "the paper's, by moments, which counts two gradients as one: 1.05"
 
 
 def test_downsampling_of_one_pool_of_records():
@@ -208,7 +208,7 @@ def test_integers_for_people():
     assert lines == [
         "12 bits a number; the bound has 267.863 steps, and 272.292 after rounding",
         "skellam noise of 1.5400 times that, in shares for 100 clients; rounding adds 1.65% to it",
-        "epsilon 0.68 at delta 1e-05, pld: model view, add or remove one client; it counts as a multiplier of 1.5400",
+        "epsilon 0.69 at delta 1e-05, pld: model view, add or remove one client; it counts as a multiplier of 1.5400",
         "by rdp 0.7734, by the published bound 0.7734; Gaussian noise of 1.54 has 0.7734",
     ]
     assert "replace one client" in call(PAPER, "--noise", "3", "--sampling", "fixed", "--rounds", "2").stdout

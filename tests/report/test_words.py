@@ -12,7 +12,7 @@ def test_kilobytes(value, text):
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(None, "none"), (0.0, "0"), (0.0123, "0.012"), (0.675, "0.68"), (31.0, "31.00"), (1234.5, "1,234")],
+    [(None, "none"), (0.0, "0"), (0.0123, "0.013"), (0.675, "0.68"), (31.0, "31.00"), (1234.5, "1,235")],
 )
 def test_epsilon(value, text):
     assert words.epsilon(value) == text

@@ -332,6 +332,41 @@ def test_a_gradient_that_is_not_finite_adds_nothing(bad: float, sparse: bool) ->
         torch.testing.assert_close(found, others, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.parametrize("live", [None, torch.arange(0, 8, 2)])
+@pytest.mark.parametrize(
+    ("size", "steep", "clip"),
+    [(1e35, 1e3, 0.1), (3e30, 1e8, 0.01), (2e38, 1.0, 1e-5), (1e38, 1e-3, 1e-6), (1e36, 3e2, 1e-9)],
+)
+@pytest.mark.parametrize("closed_form", [True, False])
+def test_huge_gradients_keep_to_the_bound(
+    size: float, steep: float, clip: float, closed_form: bool, live: Tensor | None
+) -> None:
+    """Their factors, or what comes to the layer's output, are below the normal numbers of float32."""
+    inputs = torch.randn(16, 4, generator=torch.Generator().manual_seed(3)).sign() * size
+    inputs *= torch.linspace(0.3, 1, 16).unsqueeze(1)
+    model = glorot(nn.Linear(4, 2) if closed_form else Rows(), PublicSeed(0))
+
+    def loss(output: Tensor, target: Tensor) -> Tensor:
+        return (output * torch.tensor([steep, -steep / 3])).mean()
+
+    weights = torch.zeros(flatten(model).numel())
+    found = sums(model, loss, weights, inputs, torch.zeros(16, dtype=torch.int64), clip, [1] * 16, live).double()
+    assert (found.norm(dim=1) <= clip).all()
+    if clip >= 1e-5:  # below, what is left may round to nothing
+        assert (found.norm(dim=1) >= 0.9 * clip).all()
+
+
+class Rows(nn.Module):
+    """A linear layer that has no closed form here."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(2, 4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x @ self.weight.t()
+
+
 def test_no_square_overflows() -> None:
     """Norms are taken in float64: squares of 1e25 are beyond float32."""
     delta, a = torch.full((2, 3), 1e25), torch.full((2, 4), 1e-25)

@@ -368,3 +368,12 @@ def replace_device(device: str) -> Engine:
     engine = Engine()
     object.__setattr__(engine, "device", device)  # a device that this machine has not
     return engine
+
+
+def test_rows_of_several_clients_are_refused() -> None:
+    """A record that three clients hold is charged for one of them: 3.53 was stated where 10.46 was due."""
+    task = table()
+    BASE.check(task)
+    split = Split(torch.arange(60).repeat(3), torch.arange(4) * 60, shared=True)
+    with pytest.raises(Mistake, match=r"rows that several clients hold.*give each row to one client"):
+        BASE.check(replace(task, split=split))

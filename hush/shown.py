@@ -1,0 +1,21 @@
+"""How an epsilon is printed: rounded up, so that no printed one is below the accounted one."""
+
+import math
+from decimal import ROUND_CEILING, Decimal
+
+_NOISE = 1e-9  # relative: what solvers add to be on the safe side, and no digit more
+
+
+def shown(value: float | str, places: int = 2) -> str:
+    """Rounded up to `places` decimals, or to two digits where that are more: 0.68, 3.00, 0.0018. Words stay."""
+    if isinstance(value, str):
+        return value
+    if not 0 < value < math.inf:
+        return f"{value:.{places}f}"
+    digits = max(places, 1 - math.floor(math.log10(value * (1 - _NOISE))))
+    raised = Decimal(value * (1 - _NOISE)).quantize(Decimal(1).scaleb(-digits), ROUND_CEILING)
+    text = f"{raised:f}" if value >= 1e-4 or places > 2 else f"{raised:.2g}"
+    whole, _, decimals = text.partition(".")
+    if "e" in text.lower() or not decimals:
+        return text
+    return f"{whole}.{decimals.rstrip('0').ljust(places, '0')}"
