@@ -133,11 +133,11 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_fetch_left_is_cleared(tmp_path: Path) -> None:
-    (tmp_path / ".part-old").write_bytes(b"half")
-    os.utime(tmp_path / ".part-old", (0, 0))
-    (tmp_path / ".part-young").write_bytes(b"half")
+    (tmp_path / ".old.1.part").write_bytes(b"half")
+    os.utime(tmp_path / ".old.1.part", (0, 0))
+    (tmp_path / ".young.1.part").write_bytes(b"half")
     store.write(tmp_path, {"a": b"whole"})
-    assert sorted(p.name for p in tmp_path.iterdir() if p.is_file()) == [".part-young", "a"]
+    assert sorted(p.name for p in tmp_path.iterdir() if p.is_file()) == [".young.1.part", "a"]
 
 
 def test_a_cache_that_cannot_be_written_only_says_so(
