@@ -11,6 +11,13 @@ from pathlib import Path
 
 STALE = 3600  # seconds: a younger draft may belong to a process that is still writing
 
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def full(error: OSError) -> bool:
+    """Whether it says that there is no room left: on the disk, in the user's quota, in a file's largest size."""
+    return error.errno in _FULL
+
 
 def write(path: Path, data: bytes) -> None:
     """Put data at path: a reader, a kill or a power cut meets the old file or the new one."""

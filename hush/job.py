@@ -113,7 +113,8 @@ def open_directory(path: Path, resolved: Config, resume: bool) -> None:
             raise Mistake(f"{path} exists and holds no run: choose another --out")
         files.write(stored, config.dump(resolved).encode())
     except OSError as error:
-        raise Mistake(f"{path} cannot be written ({error.strerror}): choose another --out") from None
+        remedy = "make room there, or choose another --out" if files.full(error) else "choose another --out"
+        raise Mistake(f"{path} cannot be written ({error.strerror}): {remedy}") from None
 
 
 def _begun(path: Path) -> bool:
@@ -137,10 +138,17 @@ def _locked(path: Path) -> Iterator[None]:
 
 def execute(experiment: Experiment, path: Path) -> Iterator[Row]:
     """Train in the directory, from its checkpoint if it has one; yields each round's row once written."""
-    with _locked(path):
-        for left in files.drafts(path) | files.drafts(path / CHECKPOINT.parent):
-            left.unlink(missing_ok=True)  # of a process that was killed while it wrote
-        yield from _execute(experiment, path)
+    try:
+        with _locked(path):
+            for left in files.drafts(path) | files.drafts(path / CHECKPOINT.parent):
+                left.unlink(missing_ok=True)  # of a process that was killed while it wrote
+            yield from _execute(experiment, path)
+    except OSError as error:
+        if not files.full(error):
+            raise
+        raise Mistake(
+            f"{path} cannot be written ({error.strerror}): make room there, then go on with --resume"
+        ) from error
 
 
 def _execute(experiment: Experiment, path: Path) -> Iterator[Row]:

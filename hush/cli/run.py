@@ -14,7 +14,7 @@ from rich.status import Status
 
 from hush import config
 from hush.config import Config
-from hush.errors import Mistake
+from hush.errors import Mistake, Stopped
 
 QUIET = 10.0  # seconds between two lines of progress where there is no terminal
 SOON = 2.0  # seconds before the first one, of what comes before the rounds
@@ -140,14 +140,17 @@ def run(
     catalogue.entry(wanted.scheme.name)
     place = out if out is not None else _free(Path("runs"), wanted)
     folders = [place]
-    if repeat == 1:
-        _train(wanted, place, resume)
-    else:
-        first = wanted.run.seed
-        folders = [place / f"seed-{first + number}" for number in range(repeat)]
-        for number, folder in enumerate(folders):
-            again = wanted.model_copy(update={"run": wanted.run.model_copy(update={"seed": first + number})})
-            _train(again, folder, resume)
+    try:
+        if repeat == 1:
+            _train(wanted, place, resume)
+        else:
+            first = wanted.run.seed
+            folders = [place / f"seed-{first + number}" for number in range(repeat)]
+            for number, folder in enumerate(folders):
+                again = wanted.model_copy(update={"run": wanted.run.model_copy(update={"seed": first + number})})
+                _train(again, folder, resume)
+    except KeyboardInterrupt:
+        raise Stopped(f"stopped; the same command goes on with --resume --out {place}") from None
     finished = [runs.read(folder) for folder in folders]
     if json:
         rows = [{**run.last, "path": str(run.path)} for run in finished]
