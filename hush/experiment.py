@@ -1,5 +1,6 @@
 """From a configuration to what runs: data, model, scheme, with every choice resolved."""
 
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -22,6 +23,7 @@ from hush.knobs import Knobs
 from hush.losses import LOSSES, Weighted, balanced
 from hush.own import call, first_line, function
 from hush.privacy import noise_for
+from hush.privacy.calibration import spent
 from hush.rng import PublicSeed
 from hush.sampling import Fixed, Once, Poisson, Sampling
 from hush.scheme import Scheme
@@ -99,7 +101,6 @@ def build(config: Config, say: Say = holdings.quiet) -> Experiment:
             "clip": clip,
             "quantile": quantile,
             "noise": noise,
-            "epsilon": None,
             "delta": delta,
             **{key: getattr(knobs, key) if catalogue.has(scheme, key) else None for key in catalogue.OWN},
             **_bits(scheme),
@@ -267,15 +268,14 @@ def _model(name: str, data: DataSet, outputs: int, seed: PublicSeed) -> nn.Modul
 
 
 def _noise(config: Config, entry: Entry, knobs: Knobs, task: Task) -> float | None:
-    """The multiplier as given, or the smallest that keeps to epsilon over all rounds and the vote."""
+    """The smallest multiplier that keeps to epsilon over all rounds and the vote, or the one that was given."""
     scheme, sampling, population = config.scheme, knobs.cohorts(), task.clients
     if scheme.epsilon is None or scheme.delta is None:
         return scheme.noise
     if entry.level == "record":
         trainer = replace(knobs, noise=1.0).dpsgd()
-        return noise_for(
-            scheme.epsilon,
-            scheme.delta,
+        return _budgeted(
+            config,
             sampling.rate(population),
             config.run.rounds,
             scheme.accountant,
@@ -285,7 +285,7 @@ def _noise(config: Config, entry: Entry, knobs: Knobs, task: Task) -> float | No
             reach=trainer.reach,
         )
     if isinstance(sampling, Once):
-        return noise_for(scheme.epsilon, scheme.delta, 1.0, sampling.passes, scheme.accountant)
+        return _budgeted(config, 1.0, sampling.passes, scheme.accountant)
     releases = config.run.rounds + (scheme.select == "vote")
     rate, slack = sampling.rate(population), entry.scheme(replace(knobs, noise=1.0)).slack(population)
     if sampling.slack(population) * releases >= scheme.delta and config.secure.mode is not None:
@@ -303,7 +303,24 @@ def _noise(config: Config, entry: Entry, knobs: Knobs, task: Task) -> float | No
             f" ({slack * releases:.1g}): take a larger delta, fewer rounds, or fixed sampling"
         )
     kind: Literal["poisson", "fixed"] = "fixed" if sampling.kind == "fixed" else "poisson"
-    return noise_for(scheme.epsilon, scheme.delta, rate, releases, scheme.accountant, kind, slack)
+    return _budgeted(config, rate, releases, scheme.accountant, kind, slack)
+
+
+def _budgeted(config: Config, *releases: Any, **records: Any) -> float:
+    """The smallest noise that keeps to the epsilon over these releases; or the given one, which must keep to it too."""
+    scheme = config.scheme
+    epsilon, delta = cast(float, scheme.epsilon), cast(float, scheme.delta)
+    if scheme.noise is None:
+        return noise_for(epsilon, delta, *releases, **records)
+    found = spent(scheme.noise, delta, *releases, **records)
+    if found <= epsilon:
+        return scheme.noise
+    shown = math.ceil(found * 100) / 100 if found < math.inf else found
+    raise Mistake(
+        f"noise={scheme.noise:g} and epsilon={epsilon:g} do not agree: over {config.run.rounds} rounds this noise"
+        f" spends epsilon {shown:g} at delta {delta:g}; leave the noise out for"
+        f" {noise_for(epsilon, delta, *releases, **records):g}, or take fewer rounds or a larger epsilon"
+    )
 
 
 def _clip(config: Config, entry: Entry, knobs: Knobs, task: Task, seed: PublicSeed) -> float | str:

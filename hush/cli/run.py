@@ -31,7 +31,7 @@ def run(
     select: Annotated[str | None, typer.Option(help="Top-K by public data or by a noisy vote.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Privacy budget (model view); needs --delta.")] = None,
     delta: Annotated[float | None, typer.Option(help="The delta of every epsilon.")] = None,
-    noise: Annotated[float | None, typer.Option(help="Noise multiplier, instead of --epsilon.")] = None,
+    noise: Annotated[float | None, typer.Option(help="Noise multiplier; beside --epsilon it must keep to it.")] = None,
     accountant: Annotated[str | None, typer.Option(help="moments, rdp or pld.")] = None,
     rounds: Annotated[int | None, typer.Option(help="Rounds of training.")] = None,
     clients: Annotated[int | None, typer.Option(help="Registered clients.")] = None,
