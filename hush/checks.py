@@ -17,9 +17,6 @@ def check(config: Config, entry: Entry) -> None:
     nodes = data.clients or entry.usual.get("clients")
     records, pooled = entry.level == "record", usual.apart and not usual.alone
     refused = {
-        "epsilon and noise are both given: give one, the other follows from it": (
-            scheme.epsilon is not None and scheme.noise is not None
-        ),
         "against says whom the noise of a budget is sized for: give --epsilon with it": (
             scheme.against is not None and scheme.epsilon is None
         ),

@@ -1,6 +1,7 @@
 """What a run is asked to do, as TOML: every key has a type, and an unknown one is an error."""
 
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -137,7 +138,7 @@ def read(path: Path) -> Config:
         tables = tomllib.loads(path.read_text())
     except FileNotFoundError:
         raise Mistake(f"{path} is not there: give a TOML file or the name of a scheme (`hush schemes`)") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:  # not UTF-8, not TOML, or a number of thousands of digits
         raise Mistake(f"{path} is not TOML: {error}") from None
     except OSError as error:
         raise Mistake(f"{path} cannot be read: {error.strerror}") from None
@@ -156,6 +157,8 @@ def dump(config: Config) -> str:
 def changed(old: Config, new: Config) -> str | None:
     """The first key in which two configurations differ, in words."""
     before, after = old.model_dump(), new.model_dump()
+    if None in (old.scheme.epsilon, new.scheme.epsilon):  # the noise tells; older runs kept it alone
+        before["scheme"].pop("epsilon")
     for table, keys in before.items():
         for key, value in keys.items():
             if after[table][key] != value and key != "workers":  # the numbers do not depend on how many there are
@@ -167,6 +170,26 @@ def _is_path(value: str) -> bool:
     return value.endswith((".npz", ".toml")) or ".py:" in value
 
 
+_WORDS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "greater_than": lambda known: f"more than {_shown(known['gt'])}",
+    "greater_than_equal": lambda known: f"at least {_shown(known['ge'])}",
+    "less_than": lambda known: f"less than {_shown(known['lt'])}",
+    "less_than_equal": lambda known: f"at most {_shown(known['le'])}",
+    "literal_error": lambda known: str(known["expected"]),
+    "int_type": lambda _: "an integer",
+    "int_from_float": lambda _: "an integer",
+    "float_type": lambda _: "a number",
+    "bool_type": lambda _: "true or false",
+    "string_type": lambda _: "text",
+    "model_type": lambda _: "a table",
+    "model_attributes_type": lambda _: "a table",
+}
+_RANGES = {
+    "scheme.delta": "between 1e-100 and 1: take less than one over the clients, such as 1e-5",
+    "scheme.epsilon": "between 0.001 and 1000000: take 1, or more for more accuracy and less privacy",
+}
+
+
 def _sentence(error: ValidationError, where: str) -> str:
     first = error.errors()[0]
     key = ".".join(
@@ -174,5 +197,15 @@ def _sentence(error: ValidationError, where: str) -> str:
     )
     if first["type"] == "extra_forbidden":
         return f"{where}: key {key!r} is not known: remove it or mend its spelling"
-    allowed = [e["msg"] for e in error.errors() if e["loc"][:2] == first["loc"][:2]]
-    return f"{where}: {key} = {first['input']!r} is wrong: {' or '.join(dict.fromkeys(allowed)).lower()}"
+    alike = [one for one in error.errors() if one["loc"][:2] == first["loc"][:2]]
+    allowed = [
+        _WORDS[one["type"]](one.get("ctx", {})) if one["type"] in _WORDS else one["msg"].lower() for one in alike
+    ]
+    given = repr(first["input"])
+    given = given if len(given) <= 60 else f"{given[:60]}..."
+    return f"{where}: {key} = {given} must be {_RANGES.get(key, ' or '.join(dict.fromkeys(allowed)))}"
+
+
+def _shown(bound: float) -> str:
+    """A bound as one would write it: 1e-100, 1000000."""
+    return str(int(bound)) if float(bound).is_integer() and abs(bound) < 1e10 else f"{bound:g}".replace("e+", "e")

@@ -9,3 +9,7 @@ class Aborted(RuntimeError):
     """A round with fewer clients than it needs. Nothing of it is released. `refused`: uploads that were not taken."""
 
     refused: tuple[str, ...] = ()
+
+
+class Stopped(Exception):
+    """The user stopped a command. The text says how to go on with it."""

@@ -1,14 +1,13 @@
 """From a configuration to what runs: data, model, scheme, with every choice resolved."""
 
-import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import torch
 from torch import nn
 
-from hush import catalogue, holdings, models
+from hush import budget, catalogue, holdings, models
 from hush.aggregators import SecureSum
 from hush.catalogue import Entry
 from hush.checks import check
@@ -22,7 +21,6 @@ from hush.holdings import BINARY, HABITS, RECORDS, Habit
 from hush.knobs import Knobs
 from hush.losses import LOSSES, Weighted, balanced
 from hush.own import call, first_line, function
-from hush.privacy import noise_for
 from hush.rng import PublicSeed
 from hush.sampling import Fixed, Once, Poisson, Sampling
 from hush.scheme import Scheme
@@ -80,7 +78,7 @@ def build(config: Config, say: Say = holdings.quiet) -> Experiment:
     task = Task(model, loss.function, data.train, split, data.test, public)
     _try(task)
     engine = Engine(config.run.engine or choose(task), config.run.device)
-    noise = _noise(config, entry, knobs, task)
+    noise = budget.noise(config, entry, knobs, task)
     knobs = replace(knobs, noise=noise, vote=noise if config.scheme.select == "vote" else None)
     clip = _clip(config, entry, knobs, task, seed) if entry.private else None
     quantile = (config.scheme.quantile or QUANTILE) if clip == "adaptive" else None
@@ -100,7 +98,6 @@ def build(config: Config, say: Say = holdings.quiet) -> Experiment:
             "clip": clip,
             "quantile": quantile,
             "noise": noise,
-            "epsilon": None,
             "delta": delta,
             **{key: getattr(knobs, key) if catalogue.has(scheme, key) else None for key in catalogue.OWN},
             **_bits(scheme),
@@ -265,87 +262,6 @@ def _model(name: str, data: DataSet, outputs: int, seed: PublicSeed) -> nn.Modul
     if not isinstance(model, nn.Module):
         raise Mistake(f"{name} returned a {type(model).__name__}: it must return a torch.nn.Module")
     return model
-
-
-def _noise(config: Config, entry: Entry, knobs: Knobs, task: Task) -> float | None:
-    """The multiplier as given, or the smallest that keeps to epsilon over all rounds and the vote."""
-    scheme, sampling, population = config.scheme, knobs.cohorts(), task.clients
-    if scheme.epsilon is None or scheme.delta is None:
-        return scheme.noise
-    if entry.level == "record":
-        trainer = replace(knobs, noise=1.0).dpsgd()
-        return noise_for(
-            scheme.epsilon,
-            scheme.delta,
-            sampling.rate(population),
-            config.run.rounds,
-            scheme.accountant,
-            trainer.sampling,
-            batch=float(trainer.chance(task.split.sizes.min())),
-            steps=trainer.steps,
-            reach=trainer.reach,
-        )
-    probe = _summed(config, entry.scheme(replace(knobs, noise=1.0)))
-    if isinstance(sampling, Once):
-        needed = noise_for(scheme.epsilon, scheme.delta, 1.0, sampling.passes, scheme.accountant)
-        return _sized(needed, config, probe, population)
-    releases = config.run.rounds + (scheme.select == "vote")
-    rate, slack = sampling.rate(population), probe.slack(population)
-    if sampling.slack(population) * releases >= scheme.delta and config.secure.mode is not None:
-        raise Mistake(
-            f"a secure sum aborts below {sampling.floor} clients, and everybody sees it: in {releases} rounds that"
-            " costs more than delta; take a larger cohort, or fixed sampling"
-        )
-    if sampling.slack(population) * releases >= scheme.delta:
-        raise Mistake(
-            f"floor={sampling.floor} is too near the cohort: visible aborts alone cost more than delta; lower it"
-        )
-    if probe.aggregator.slack(sampling, population, probe.tolerance) * releases >= scheme.delta:
-        raise Mistake(
-            f"dropout={sampling.dropout:g}: the probability that one client decides whether a secure sum is aborted, in"
-            f" {releases} rounds, is more than delta={scheme.delta:g}: take larger cohorts, a larger tolerance (up to"
-            " a third) or a lower dropout"
-        )
-    if slack * releases >= scheme.delta:
-        raise Mistake(
-            f"delta={scheme.delta:g} is less than the chance that a cohort outgrows its places in {releases} rounds"
-            f" ({slack * releases:.1g}): take a larger delta, fewer rounds, or fixed sampling"
-        )
-    kind: Literal["poisson", "fixed"] = "fixed" if sampling.kind == "fixed" else "poisson"
-    needed = noise_for(scheme.epsilon, scheme.delta, rate, releases, scheme.accountant, kind, slack)
-    return _sized(needed, config, probe, population)
-
-
-def _summed(config: Config, scheme: Scheme) -> Scheme:
-    """The scheme with the aggregator that it is going to have, for what is known without its noise."""
-    wanted = config.secure
-    if wanted.mode is None:
-        return scheme
-    given = {"servers": wanted.servers, "corrupt": wanted.corrupt}
-    known: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
-    return replace(scheme, aggregator=SecureSum(**known))
-
-
-def _sized(needed: float, config: Config, scheme: Scheme, population: int) -> float:
-    """The multiplier of noise shares that are sized for 1 - tolerance of a cohort, in thousandths, rounded up.
-
-    model: the released noise, with the shares of the whole cohort, has the multiplier `needed`. server: the noise of
-    those that must stay has it. colluding: of those, the ones that do not collude have it, in every likely cohort.
-    """
-    against = config.scheme.against or "model"
-    if scheme.source is None or not scheme.source.shared or against == "server":
-        return needed
-    stay, part = 1 - scheme.tolerance, 1 - scheme.tolerance
-    if against == "colluding":
-        expected = scheme.sampling.cohort(population)
-        spread = 4 * math.sqrt(expected) if scheme.sampling.kind == "poisson" else 1.0
-        least = max(scheme.sampling.floor, math.floor(expected - spread), 1)
-        cohorts = range(least, math.ceil(expected + spread) + 1)
-        honest = min(1 - scheme.aggregator.colluding(n) / (stay * n) for n in cohorts)
-        if honest <= 0:
-            raise Mistake(f"against='colluding': cohorts of {least} clients are left without noise: take larger ones")
-        part = 1 / honest
-    return math.ceil(round(needed * math.sqrt(part) * 1000, 6)) / 1000
 
 
 def _clip(config: Config, entry: Entry, knobs: Knobs, task: Task, seed: PublicSeed) -> float | str:

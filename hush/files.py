@@ -1,16 +1,30 @@
 """Files that are written whole or not at all, and files that grow by whole lines."""
 
+import contextlib
 import errno
 import os
+import secrets
+import shutil
+import time
+from collections.abc import Callable
 from pathlib import Path
+
+STALE = 3600  # seconds: a younger draft may belong to a process that is still writing
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def full(error: OSError) -> bool:
+    """Whether it says that there is no room left: on the disk, in the user's quota, in a file's largest size."""
+    return error.errno in _FULL
 
 
 def write(path: Path, data: bytes) -> None:
     """Put data at path: a reader, a kill or a power cut meets the old file or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
+    draft = _draft(path)
     try:
-        with draft.open("wb") as file:
+        with draft.open("xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -20,9 +34,43 @@ def write(path: Path, data: bytes) -> None:
     _sync(path.parent)
 
 
+def write_folder(path: Path, fill: Callable[[Path], None], ready: Callable[[], bool]) -> None:
+    """Put a folder at path, filled in its draft beside it; what is there goes, unless it is `ready` by then."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = _draft(path)
+    draft.mkdir()
+    try:
+        fill(draft)
+        for file in draft.rglob("*"):
+            _sync(file)
+        _sync(draft)
+        if ready():  # another process was faster
+            return
+        if path.exists():
+            old = _draft(path)
+            path.rename(old)
+            shutil.rmtree(old, ignore_errors=True)
+        try:
+            draft.rename(path)
+        except OSError:
+            if not ready():
+                raise
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    _sync(path.parent)
+
+
 def drafts(folder: Path) -> set[Path]:
-    """Files that `write` has not finished there, or never will."""
+    """What `write` and `write_folder` have not finished there, or never will."""
     return set(folder.glob(".*.part"))
+
+
+def clear(folder: Path) -> None:
+    """Remove the drafts that killed processes left there long ago."""
+    for draft in drafts(folder):
+        with contextlib.suppress(FileNotFoundError):
+            if time.time() - draft.stat().st_mtime > STALE:
+                shutil.rmtree(draft, ignore_errors=True) if draft.is_dir() else draft.unlink()
 
 
 def append(path: Path, data: bytes) -> None:
@@ -36,9 +84,14 @@ def append(path: Path, data: bytes) -> None:
         _sync(path.parent)
 
 
-def _sync(folder: Path) -> None:
-    """A new name itself must survive a power cut as well."""
-    opened = os.open(folder, os.O_RDONLY)
+def _draft(path: Path) -> Path:
+    """A name beside it that no other writer takes, in this process or another."""
+    return path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.part")
+
+
+def _sync(path: Path) -> None:
+    """On disk: the content of a file, or the names in a folder, which must survive a power cut as well."""
+    opened = os.open(path, os.O_RDONLY)
     try:
         os.fsync(opened)
     finally:

@@ -118,7 +118,8 @@ def open_directory(path: Path, resolved: Config, resume: bool) -> None:
             raise Mistake(f"{path} exists and holds no run: choose another --out")
         files.write(stored, config.dump(resolved).encode())
     except OSError as error:
-        raise Mistake(f"{path} cannot be written ({error.strerror}): choose another --out") from None
+        remedy = "make room there, or choose another --out" if files.full(error) else "choose another --out"
+        raise Mistake(f"{path} cannot be written ({error.strerror}): {remedy}") from None
 
 
 def _begun(path: Path) -> bool:
@@ -145,10 +146,17 @@ def execute(experiment: Experiment, path: Path, same_cpu: bool = False, say: Say
 
     `same_cpu`: refuse to go on where other kernels compute than those that the run had. Else `say` hears of it.
     """
-    with _locked(path):
-        for left in files.drafts(path) | files.drafts(path / CHECKPOINT.parent):
-            left.unlink(missing_ok=True)  # of a process that was killed while it wrote
-        yield from _execute(experiment, path, same_cpu, say)
+    try:
+        with _locked(path):
+            for left in files.drafts(path) | files.drafts(path / CHECKPOINT.parent):
+                left.unlink(missing_ok=True)  # of a process that was killed while it wrote
+            yield from _execute(experiment, path, same_cpu, say)
+    except OSError as error:
+        if not files.full(error):
+            raise
+        raise Mistake(
+            f"{path} cannot be written ({error.strerror}): make room there, then go on with --resume"
+        ) from error
 
 
 def _execute(experiment: Experiment, path: Path, same_cpu: bool, say: Say) -> Iterator[Row]:

@@ -35,8 +35,8 @@ class Traffic:
     """Bytes up and down, payload and protocol, of every registered client since the start.
 
     A message is noted first and counted with the next `settle`, which costs O(its clients): a round that
-    fails is discarded whole, and several threads may note at once. What phases of secure sums took is counted once
-    more, by phase.
+    fails is discarded whole, and several threads may note at once. Reading counts nothing: what was noted may still be
+    discarded. What phases of secure sums took is counted once more, by phase.
     """
 
     def __init__(self, clients: int, counts: Counts | None = None, phases: dict[str, Counts] | None = None) -> None:
@@ -90,14 +90,12 @@ class Traffic:
 
     @property
     def counts(self) -> Counts:
-        """The bytes of each kind (row) and client (column)."""
-        self.settle()
+        """The bytes of each kind (row) and client (column), as of the last `settle`."""
         return self._counts
 
     @property
     def phases(self) -> dict[str, Counts]:
         """Of each phase of secure sums, in order: the bytes up and down (rows) of each client (column)."""
-        self.settle()
         return self._phases
 
     def copy(self) -> "Traffic":
@@ -106,7 +104,6 @@ class Traffic:
 
     def summary(self) -> Bytes:
         """Mean over all registered clients and the largest, by direction and kind, and by phase where there are any."""
-        self.settle()
         parts = [row.summary() for row in self._kinds]
         table: Bytes = {
             "up": {"payload": parts[0], "protocol": parts[1]},

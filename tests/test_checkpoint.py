@@ -21,6 +21,7 @@ def summed(kept: State) -> None:
     tally = Tally(GRAPH, 4)
     tally.up[:], tally.down[:] = np.arange(20).reshape(5, 4) + 100, np.arange(20).reshape(5, 4)
     kept.traffic.summed(np.array([6, 2, 0, 3]), tally, 90)
+    kept.traffic.settle()
 
 
 def test_phases_come_back_in_their_order(tmp_path: Path) -> None:

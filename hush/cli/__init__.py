@@ -1,14 +1,17 @@
 """The command line: one file per command."""
 
+import contextlib
 import sys
 from typing import Annotated
 
 import typer
 
-from hush import __version__
+from hush import __version__, files
 from hush.cli import compare, data, privacy, run, schemes
 from hush.config import MODES
-from hush.errors import Mistake
+from hush.errors import Mistake, Stopped
+
+INTERRUPTED = 130  # as shells have it for Ctrl-C
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -23,20 +26,27 @@ app.add_typer(data.app, name="data")
 app.command("compare")(compare.compare)
 
 
-@app.callback()
-def root(
-    version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
-) -> None:
-    """Federated learning that says little and reveals less."""
-    if version:
+def _version(wanted: bool) -> None:
+    if wanted:
         print(f"hush {__version__}")
         raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        # Its own callback, since the function's body waits for a command.
+        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_version)
+    ] = False,
+) -> None:
+    """Federated learning that says little and reveals less."""
 
 
 def _spelled(words: list[str]) -> list[str]:
     """--secure alone means --secure simulated: typer knows no option whose value may be left out."""
     found = []
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for number, word in enumerate(words, 1):
+        following = words[number] if number < len(words) else ""
         found += ["--secure", "simulated"] if word == "--secure" and following not in MODES else [word]
     return found
 
@@ -45,12 +55,21 @@ def main() -> None:
     """Run a command; a mistake ends with one sentence on standard error and status 2."""
     try:
         status = app(_spelled(sys.argv[1:]), standalone_mode=False)
+        sys.stdout.flush()
+        sentence = "stopped" if status == INTERRUPTED else ""  # which typer makes of Ctrl-C
+    except Stopped as stopped:
+        sentence, status = str(stopped), INTERRUPTED
+    except (KeyboardInterrupt, typer.Abort):
+        sentence, status = "stopped", INTERRUPTED
     except (Mistake, typer.TyperException) as mistake:
         sentence = mistake.format_message() if isinstance(mistake, typer.TyperException) else str(mistake)
-        if sentence:  # a bare `hush` has printed its help and has nothing to add
-            print(f"hush: {sentence}", file=sys.stderr)
-        status = 2
-    except (KeyboardInterrupt, typer.Abort):
-        print("hush: stopped; a run goes on with --resume", file=sys.stderr)
-        status = 130
+        status = 2 if sentence else 0  # a bare `hush` has printed its help and has nothing to add
+    except OSError as error:
+        if not files.full(error):
+            raise
+        sentence, status = f"{error.filename or 'a file'} cannot be written ({error.strerror}): make room for it", 2
+        with contextlib.suppress(OSError):
+            sys.stdout.close()  # it may be what has no room, and would be told once more
+    if sentence:
+        print(f"hush: {sentence}", file=sys.stderr)
     sys.exit(status if isinstance(status, int) else 0)

@@ -18,9 +18,12 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instea
 def compare(runs: Runs, out: Out = Path("compare.png"), json: Json = False) -> None:
     """Set runs side by side: accuracy against bytes and against epsilon."""
     # matplotlib takes half a second to load, and no other command needs it.
+    from hush import verify
     from hush.report import figure
 
     several = [read.read(path) for folder in runs for path in read.repetitions(folder)]
+    for run in several:
+        verify.row(run.path, run.last)
     rows = [line(run) for run in several]
     drawn = figure.compare(several, out)
     if json:

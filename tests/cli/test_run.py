@@ -67,12 +67,46 @@ def test_config_is_resolved_and_runs_again_to_the_same_model(hush, tmp_path):
     resolved = tomllib.loads((tmp_path / "one" / "config.toml").read_text())
     assert resolved["scheme"]["noise"] > 0
     assert isinstance(resolved["scheme"]["clip"], float)
-    assert "epsilon" not in resolved["scheme"]
+    assert resolved["scheme"]["epsilon"] == 4
     assert rows(tmp_path / "one")[-1]["epsilon"]["model"] <= 4
     status, _, _ = hush("run", "one/config.toml", "--out", "two")
     assert status == 0
     models = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("one", "two")]
     assert models[0] == models[1]
+
+
+def test_a_finished_run_keeps_its_budget_and_a_conflict_is_told(hush, tmp_path):
+    """With more rounds its noise would spend more: that is refused, before anything is written."""
+    budget = ["--epsilon", "4", "--delta", "1e-3"]
+    assert hush("run", "fl-top-dp", *QUICK, *budget, "--out", "one")[0] == 0
+    scheme = tomllib.loads((tmp_path / "one" / "config.toml").read_text())["scheme"]
+    status, out, err = hush("run", "one/config.toml", "--rounds", "400", "--out", "two")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith(f"hush: noise={scheme['noise']:g} and epsilon=4 do not agree: over 400 rounds")
+    assert not (tmp_path / "two").exists()
+    needed = float(err.split("leave the noise out for ")[1].split(",")[0])
+    assert needed > scheme["noise"]
+    more = ["run", "one/config.toml", "--rounds", "3"]
+    assert hush(*more, "--epsilon", "4", "--out", "two")[0] == 0  # a budget given anew settles the noise anew
+    assert tomllib.loads((tmp_path / "two" / "config.toml").read_text())["scheme"]["noise"] > scheme["noise"]
+    assert hush(*more, "--noise", str(scheme["noise"]), "--out", "three")[0] == 0  # and so does a noise
+    assert "epsilon" not in tomllib.loads((tmp_path / "three" / "config.toml").read_text())["scheme"]
+    both = ["run", "fl-top-dp", *QUICK, *budget, "--noise"]
+    assert hush(*both, "50", "--out", "four")[0] == 0
+    assert tomllib.loads((tmp_path / "four" / "config.toml").read_text())["scheme"]["noise"] == 50
+    assert "do not agree" in hush(*both, "0.1", "--out", "five")[2]
+
+
+def test_a_run_that_kept_its_noise_alone_is_resumed(hush, tmp_path):
+    """As configurations were before they kept the budget."""
+    words = ["run", "fl-top-dp", *QUICK, "--epsilon", "4", "--delta", "1e-3", "--out", "r"]
+    assert hush(*words)[0] == 0
+    stored = tmp_path / "r" / "config.toml"
+    stored.write_text("".join(line for line in stored.read_text().splitlines(True) if not line.startswith("epsilon")))
+    assert hush("run", "--resume", "--out", "r")[0] == 0
+    assert hush(*words, "--resume")[0] == 0
+    status, _, err = hush("run", *words[1:-2], "--epsilon", "5", "--resume", "--out", "r")
+    assert (status, "[scheme] noise was" in err) == (2, True)
 
 
 def test_an_unset_directory_is_chosen_anew_for_each_run(hush, tmp_path):

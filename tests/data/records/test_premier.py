@@ -166,12 +166,12 @@ def test_a_broken_off_generation_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         premier.generate(tmp_path / "in" / "set", 0.001, say=stop)
     assert list((tmp_path / "in").iterdir()) == []
-    killed, young = tmp_path / "in" / ".set.part-killed", tmp_path / "in" / ".set.part-young"
+    killed, young = tmp_path / "in" / ".set.1.part", tmp_path / "in" / ".set.2.part"
     killed.mkdir()
     young.mkdir()
     os.utime(killed, (0, 0))
     premier.generate(tmp_path / "in" / "set", 0.001, say=quiet)
-    assert sorted(path.name for path in (tmp_path / "in").iterdir()) == [".set.part-young", "set"]
+    assert sorted(path.name for path in (tmp_path / "in").iterdir()) == [".set.2.part", "set"]
 
 
 def test_a_share_is_part_of_the_name() -> None:

@@ -1,0 +1,127 @@
+"""From a privacy budget to the noise multiplier of a run."""
+
+import math
+from dataclasses import replace
+from typing import Any, Literal, cast
+
+from hush.aggregators import SecureSum
+from hush.catalogue import Entry
+from hush.config import Config
+from hush.errors import Mistake
+from hush.knobs import Knobs
+from hush.privacy import noise_for
+from hush.privacy.calibration import spent
+from hush.sampling import Once
+from hush.scheme import Scheme
+from hush.shown import shown
+from hush.task import Task
+
+
+def noise(config: Config, entry: Entry, knobs: Knobs, task: Task) -> float | None:
+    """The smallest multiplier that keeps to epsilon over all rounds and the vote, or the one that was given."""
+    scheme, sampling, population = config.scheme, knobs.cohorts(), task.clients
+    if scheme.epsilon is None or scheme.delta is None:
+        return scheme.noise
+    if entry.level == "record":
+        trainer = replace(knobs, noise=1.0).dpsgd()
+        return _budgeted(
+            config,
+            1.0,
+            sampling.rate(population),
+            config.run.rounds,
+            scheme.accountant,
+            trainer.sampling,
+            batch=float(trainer.chance(task.split.sizes.min())),
+            steps=trainer.steps,
+            reach=trainer.reach,
+        )
+    summed = _summed(config, entry.scheme(replace(knobs, noise=1.0)))
+    factor = _factor(scheme.against or "model", summed, population)
+    if isinstance(sampling, Once):
+        return _budgeted(config, factor, 1.0, sampling.passes, scheme.accountant)
+    releases = config.run.rounds + (scheme.select == "vote")
+    _check_slack(config, summed, population, releases)
+    kind: Literal["poisson", "fixed"] = "fixed" if sampling.kind == "fixed" else "poisson"
+    rate, slack = sampling.rate(population), summed.slack(population)
+    return _budgeted(config, factor, rate, releases, scheme.accountant, kind, slack)
+
+
+def _budgeted(config: Config, factor: float, *releases: Any, **records: Any) -> float:
+    """The smallest noise that keeps to the epsilon over these releases; or the given one, which must keep to it too.
+
+    factor: the multiplier of noise shares over the one that the epsilon is accounted with.
+    """
+    scheme = config.scheme
+    epsilon, delta = cast(float, scheme.epsilon), cast(float, scheme.delta)
+
+    def needed() -> float:
+        found = noise_for(epsilon, delta, *releases, **records)
+        return found if factor == 1 else math.ceil(found * factor * 1000) / 1000
+
+    if scheme.noise is None:
+        return needed()
+    found = spent(scheme.noise / factor, delta, *releases, **records)
+    if found <= epsilon:
+        return scheme.noise
+    raise Mistake(
+        f"noise={scheme.noise:g} and epsilon={epsilon:g} do not agree: over {config.run.rounds} rounds this noise"
+        f" spends epsilon {shown(found)} at delta {delta:g}; leave the noise out for"
+        f" {needed():g}, or take fewer rounds or a larger epsilon"
+    )
+
+
+def _summed(config: Config, scheme: Scheme) -> Scheme:
+    """The scheme with the aggregator that it is going to have, for what is known without its noise."""
+    wanted = config.secure
+    if wanted.mode is None:
+        return scheme
+    given = {"servers": wanted.servers, "corrupt": wanted.corrupt}
+    known: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    return replace(scheme, aggregator=SecureSum(**known))
+
+
+def _factor(against: str, scheme: Scheme, population: int) -> float:
+    """The multiplier of noise shares, which are sized for 1 - tolerance of a cohort, over that of a round's budget.
+
+    model: the released noise, with the shares of the whole cohort, has the budget's. server: the noise of those that
+    must stay has it. colluding: of those, the ones that do not collude have it, in every likely cohort.
+    """
+    if scheme.source is None or not scheme.source.shared or against == "server":
+        return 1.0
+    stay = 1 - scheme.tolerance
+    if against == "model":
+        return math.sqrt(stay)
+    expected = scheme.sampling.cohort(population)
+    spread = 4 * math.sqrt(expected) if scheme.sampling.kind == "poisson" else 1.0
+    least = max(scheme.sampling.floor, math.floor(expected - spread), 1)
+    cohorts = range(least, math.ceil(expected + spread) + 1)
+    honest = min(1 - scheme.aggregator.colluding(n) / (stay * n) for n in cohorts)
+    if honest <= 0:
+        raise Mistake(f"against='colluding': cohorts of {least} clients are left without noise: take larger ones")
+    return 1 / math.sqrt(honest)
+
+
+def _check_slack(config: Config, scheme: Scheme, population: int, releases: int) -> None:
+    """Refuse aborts that everybody sees and that would cost more than delta."""
+    sampling, delta = scheme.sampling, cast(float, config.scheme.delta)
+    if sampling.slack(population) * releases >= delta and config.secure.mode is not None:
+        raise Mistake(
+            f"a secure sum aborts below {sampling.floor} clients, and everybody sees it: in {releases} rounds that"
+            " costs more than delta; take a larger cohort, or fixed sampling"
+        )
+    if sampling.slack(population) * releases >= delta:
+        raise Mistake(
+            f"floor={sampling.floor} is too near the cohort: visible aborts alone cost more than delta; lower it"
+        )
+    if scheme.aggregator.slack(sampling, population, scheme.tolerance) * releases >= delta:
+        raise Mistake(
+            f"dropout={sampling.dropout:g}: the probability that one client decides whether a secure sum is aborted, in"
+            f" {releases} rounds, is more than delta={delta:g}: take larger cohorts, a larger tolerance (up to a third)"
+            " or a lower dropout"
+        )
+    slack = scheme.slack(population) * releases
+    if slack >= delta:
+        raise Mistake(
+            f"delta={delta:g} is less than the probability that a cohort outgrows its places in {releases} rounds"
+            f" ({slack:.1g}): take a larger delta, fewer rounds, or fixed sampling"
+        )

@@ -1,0 +1,161 @@
+"""A run's epsilons computed anew from its verified ledger: what is stored is compared with them, never believed."""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from hush import checkpoint, config
+from hush.config import Config
+from hush.errors import Mistake
+from hush.experiment import DELTA
+from hush.job import CHECKPOINT
+from hush.privacy import Ledger, paper_epsilon, unnoticed_epsilon, views
+from hush.privacy.events import Event, relation
+from hush.privacy.views import stated
+from hush.report.runs import Row, finite
+from hush.state import State
+
+_AGREE = 1e-9  # another machine's logarithms may differ in the last bits; what is printed is computed here
+
+
+def card(path: Path) -> dict[str, Any]:
+    """The card of a run with the figures that its ledger, its configuration and its checkpoint give.
+
+    A stored card that says something else is refused. A ledger that is ahead of the card, as a kill leaves it, counts
+    in full.
+    """
+    ledger = Ledger.load(path / "privacy.json")
+    if ledger.card is None:
+        raise Mistake(f"{path} has no card yet: let the run finish, or go on with --resume")
+    try:
+        if ledger.card["guarantee"] == "none" and not ledger.events:
+            return ledger.card
+        return _checked(path, ledger.card, ledger)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, Mistake):
+            raise
+        raise Mistake(f"{path} holds a card that cannot be read: restore privacy.json from a copy") from None
+
+
+def row(path: Path, last: Row) -> None:
+    """Refuse a last round that states other epsilons than the ledger gives for it."""
+    said = {view: value if finite(value) else "none" for view, value in last["epsilon"].items()}
+    if set(said.values()) <= {"none"}:
+        return
+    if not (path / "privacy.json").exists():
+        raise Mistake(f"{path} states an epsilon and has no privacy.json that shows it: restore it from a copy")
+    wanted, state = _sources(path)
+    events = Ledger.load(path / "privacy.json").events
+    if last["round"] == state.round:
+        known = _epsilons(events[: state.participation.charged], state, wanted)
+    else:  # a kill left rounds that the checkpoint does not hold: only the models' readers can be counted for them
+        known = _epsilons([event for event in events if event.round <= last["round"]], state, wanted)
+        known = {"model": known["model"]} if events and events[0].sampling != "once" else {}
+    given = {view: value for view, value in said.items() if view in known or last["round"] == state.round}
+    _compare(path, "rounds.jsonl", given, known)
+
+
+def _sources(path: Path) -> tuple[Config, State]:
+    if not (path / CHECKPOINT).exists():
+        raise Mistake(f"{path} has no checkpoint, which tells who took part: restore it from a copy")
+    return config.read(path / "config.toml"), checkpoint.load_state(path / CHECKPOINT)[0]
+
+
+def _checked(path: Path, stored: Mapping[str, Any], ledger: Ledger) -> dict[str, Any]:
+    wanted, state = _sources(path)
+    events, charged = ledger.events, state.participation.charged
+    if charged > len(events):
+        raise Mistake(f"{path}: the ledger lacks events that the checkpoint was charged for: restore privacy.json")
+    if stored["rounds"] > state.round or stored["guarantee"] == "none":
+        found = {"rounds": state.round, "guarantee": f"differential privacy, {events[-1].level} level"}
+        _compare(path, "the card", {key: stored[key] for key in found}, found)
+    if stored["rounds"] == state.round:  # else the run was killed between checkpoint and card
+        # Written after a round, or after one more event was recorded, of a round that failed.
+        counts = sorted({charged, min(charged + 1, len(events)), len(events)}, reverse=True)
+        for number, count in enumerate(counts, 1):
+            try:
+                _compare(path, "the card", _said(stored), _figures(events[:count], state, wanted, stored))
+                break
+            except Mistake:
+                if number == len(counts):
+                    raise
+    return _renewed(stored, state, _figures(events, state, wanted, stored))
+
+
+def _epsilons(events: tuple[Event, ...] | list[Event], state: State, wanted: Config) -> dict[str, float | str]:
+    return views(events, state.participation, wanted.scheme.delta or DELTA, wanted.scheme.accountant)
+
+
+def _figures(events: tuple[Event, ...], state: State, wanted: Config, stored: Mapping[str, Any]) -> dict[str, Any]:
+    """What a card says in numbers and in words that follow from the events."""
+    delta, accountant, first = wanted.scheme.delta or DELTA, wanted.scheme.accountant, events[0] if events else None
+    found: dict[str, Any] = {
+        "scheme": wanted.scheme.name,
+        "rounds": state.round,
+        "population": state.participation.rounds.size,
+        "delta": delta,
+        "accountant": accountant,
+        "took part at most": state.participation.worst(),
+        "took part, median": state.participation.median(),
+        **{f"epsilon, {view}": value for view, value in _epsilons(events, state, wanted).items()},
+    }
+    if first is not None:
+        drawn = first.sampling if first.level == "client" else first.batches
+        found |= {"sampling": first.sampling, "level": first.level, "relation": relation(drawn, first.level)}
+        found["guarantee"] = f"differential privacy, {first.level} level"
+    if stored.get("paper"):
+        found["epsilon, paper"] = stated(paper_epsilon(events, delta))
+    if stored.get("records"):
+        found["epsilon, unnoticed"] = stated(unnoticed_epsilon(events, delta, accountant))
+        found |= {f"records, {name}": getattr(events[-1], name) for name in ("batch", "steps", "reach", "batches")}
+    return found
+
+
+def _said(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """The same of a stored card."""
+    names = ("scheme", "rounds", "population", "delta", "accountant", "sampling", "level", "relation", "guarantee")
+    found = {name: stored[name] for name in names}
+    found |= {"took part at most": stored["participation"]["worst"]}
+    found |= {"took part, median": stored["participation"]["median"]}
+    for one in stored["adversaries"]:
+        found[f"epsilon, {one['name']}"] = one["epsilon"]
+        if "epsilon_median" in one:
+            found[f"epsilon, {one['name']}_median"] = one["epsilon_median"]
+        found |= {f"{name} of {one['name']}": one[name] for name in ("delta", "accountant", "rounds")}
+    if stored.get("paper"):
+        found["epsilon, paper"] = stored["paper"]["epsilon"]
+    if stored.get("records"):
+        found["epsilon, unnoticed"] = stored["records"]["epsilon_unnoticed"]
+        found |= {f"records, {name}": stored["records"][name] for name in ("batch", "steps", "reach", "batches")}
+    return found
+
+
+def _compare(path: Path, where: str, said: Mapping[str, Any], found: Mapping[str, Any]) -> None:
+    """Refuse the first thing said that is not what was found; what is found must be said."""
+    for key in (*said, *(key for key in found if key not in said)):
+        known = found.get(key, found.get(key.partition(" of ")[0]))
+        value: Any = said.get(key)
+        same = math.isclose(value, known, rel_tol=_AGREE) if finite(value) and finite(known) else value == known
+        if not same:
+            raise Mistake(
+                f"{path}: {where} says {key} {value}, and the ledger gives {known}: it was changed, restore it from a"
+                " copy, or let `hush run --resume` write it anew"
+            )
+
+
+def _renewed(stored: Mapping[str, Any], state: State, figures: Mapping[str, Any]) -> dict[str, Any]:
+    """The stored card with every figure as it was found."""
+    rows = []
+    for one in stored["adversaries"]:
+        fresh = {"epsilon": figures[f"epsilon, {one['name']}"], "rounds": state.round}
+        if "epsilon_median" in one:
+            fresh["epsilon_median"] = figures[f"epsilon, {one['name']}_median"]
+        rows.append({**one, **fresh, "delta": figures["delta"], "accountant": figures["accountant"]})
+    took = {"worst": figures["took part at most"], "median": figures["took part, median"]}
+    found = {**stored, "rounds": state.round, "adversaries": rows, "participation": took}
+    if stored.get("paper"):
+        found["paper"] = {**stored["paper"], "epsilon": figures["epsilon, paper"]}
+    if stored.get("records"):
+        found["records"] = {**stored["records"], "epsilon_unnoticed": figures["epsilon, unnoticed"]}
+    return found

@@ -1,0 +1,106 @@
+"""The card of a run cannot be forged by hand: its figures come from the ledger each time."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hush.privacy import Ledger
+
+HUSH = Path(sys.executable).parent / "hush"
+QUICK = ["--data", "digits", "--model", "linear", "--clients", "40", "--rounds", "3", "--accountant", "rdp"]
+RUNS = {
+    "client": ["fl-top-dp", *QUICK, "--ratio", "0.2", "--cohort", "10", "--noise", "1"],
+    "secure": ["fl-top-dp", *QUICK, "--ratio", "0.2", "--cohort", "10", "--noise", "1", "--secure"],
+    "record": ["fl-standard-dp", *QUICK, "--cohort", "10", "--batch", "4", "--noise", "1"],
+    "turns": ["hush-once", "--data", "digits", "--rounds", "3", "--noise", "4", "--accountant", "rdp"],
+    "none": ["fl-std", *QUICK],
+}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """A run of each kind."""
+    folder = tmp_path_factory.mktemp("runs")
+    for name, words in RUNS.items():
+        subprocess.run([HUSH, "run", *words, "--out", name], cwd=folder, check=True, capture_output=True)
+    return folder
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_an_untouched_card_is_printed_as_it_was_written(hush, runs, name):
+    status, out, err = hush("privacy", "card", runs / name, "--json")
+    assert status == 0, err
+    assert json.loads(out) == json.loads((runs / name / "privacy.json").read_text())["card"]
+    assert hush("privacy", "card", runs / name)[0] == 0
+    assert hush("compare", runs / name)[0] == 0
+
+
+def tenth(card, view, key):
+    next(one for one in card["adversaries"] if one["name"] == view)[key] /= 10
+
+
+FORGERIES = {
+    "model": (lambda card: tenth(card, "model", "epsilon"), "epsilon, model"),
+    "server": (lambda card: tenth(card, "server", "epsilon"), "epsilon, server"),
+    "upload": (lambda card: tenth(card, "upload", "epsilon"), "epsilon, upload"),
+    "median": (lambda card: tenth(card, "upload", "epsilon_median"), "epsilon, upload_median"),
+    "a view is gone": (lambda card: card["adversaries"].pop(), "epsilon, upload"),
+    "delta": (lambda card: card.update(delta=1e-9), "delta"),
+    "delta of a view": (lambda card: card["adversaries"][0].update(delta=1e-9), "delta of model"),
+    "accountant": (lambda card: card.update(accountant="pld"), "accountant"),
+    "rounds": (lambda card: card.update(rounds=9), "rounds"),
+    "population": (lambda card: card.update(population=4000), "population"),
+    "took part": (lambda card: card["participation"].update(worst=0), "took part at most"),
+    "relation": (lambda card: card.update(relation="nobody"), "relation"),
+    "level": (lambda card: card.update(level="record" if card["level"] == "client" else "client"), "level"),
+    "paper": (lambda card: card["paper"].update(epsilon=0.1), "epsilon, paper"),
+}
+
+
+@pytest.mark.parametrize("name", ["client", "record"])
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_a_changed_card_is_refused_with_what_differs(hush, runs, tmp_path, name, forgery):
+    change, what = FORGERIES[forgery]
+    folder = shutil.copytree(runs / name, tmp_path / "run")
+    stored = json.loads((folder / "privacy.json").read_text())
+    if forgery == "paper" and not stored["card"]["paper"]:
+        stored["card"]["paper"] = {"epsilon": 0.1, "how": "moments"}
+    change(stored["card"])
+    (folder / "privacy.json").write_text(json.dumps(stored))
+    status, out, err = hush("privacy", "card", folder)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert f"the card says {what} " in err
+
+
+def test_a_guarantee_out_of_nothing_is_refused(hush, runs, tmp_path):
+    folder = shutil.copytree(runs / "none", tmp_path / "run")
+    stored = json.loads((folder / "privacy.json").read_text())
+    stored["card"] = json.loads((runs / "client" / "privacy.json").read_text())["card"]
+    (folder / "privacy.json").write_text(json.dumps(stored))
+    assert hush("privacy", "card", folder)[0] == 2
+
+
+def test_a_ledger_ahead_of_the_card_counts_in_full(hush, runs, tmp_path):
+    """As a kill in a round leaves it: what is printed is never below what was spent."""
+    folder = shutil.copytree(runs / "client", tmp_path / "run")
+    before = json.loads(hush("privacy", "card", folder, "--json")[1])["adversaries"]
+    ledger = Ledger.load(folder / "privacy.json")
+    for number in (4, 5):
+        ledger.record(ledger.events[-1].__class__(**{**vars(ledger.events[-1]), "round": number}))
+    status, out, err = hush("privacy", "card", folder, "--json")
+    assert status == 0, err
+    after = json.loads(out)["adversaries"]
+    for one, other in zip(before, after, strict=True):
+        assert other["epsilon"] > one["epsilon"]
+
+
+def test_without_its_checkpoint_a_card_is_not_believed(hush, runs, tmp_path):
+    folder = shutil.copytree(runs / "client", tmp_path / "run")
+    shutil.rmtree(folder / "checkpoint")
+    status, out, err = hush("privacy", "card", folder)
+    assert (status, out) == (2, "")
+    assert "has no checkpoint" in err
