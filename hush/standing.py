@@ -16,6 +16,8 @@ _FIGURES = (
     " server's side"
 )
 
+_SHARED = "rows are held by several clients: a client is protected, and a person whose rows several of them hold is not"
+
 
 def facts(experiment: Experiment, state: State, ledger: Ledger) -> Facts:
     """What the card says of the run so far."""
@@ -37,7 +39,10 @@ def facts(experiment: Experiment, state: State, ledger: Ledger) -> Facts:
         participation_median=state.participation.median(),
         level=level,
         **(_batches(ledger, delta, wanted.scheme.accountant) if level == "record" and ledger.events else {}),
-        assumptions=() if sampling.kind == "once" else (_cohorts(experiment.scheme.secure),),
+        assumptions=(
+            *(() if sampling.kind == "once" else (_cohorts(experiment.scheme.secure),)),
+            *((_SHARED,) if experiment.task.split.shared else ()),
+        ),
         unnoised=(
             *experiment.notes,
             "how many clients and classes there are, and the shape of the data: assumed public",
