@@ -208,3 +208,18 @@ def test_table_of_the_house_benchmark():
     assert f"takes {results['fl-top-dp / hush']['CPU']:.0f} times the CPU time of `hush`" in text
     first, second = (1 / results["scattering"][f"order {order}"]["Kymatio / hush"] for order in (1, 2))
     assert f"takes {first:.2f} of Kymatio's CPU time at order 1, and {second:.2f} at order 2" in " ".join(text.split())
+
+
+def test_table_of_dropouts():
+    """The distinguisher's table is that of its results; what was shown is within what is stated, and was not before."""
+    folder = ROOT / "experiments" / "dropouts"
+    text = (folder / "README.md").read_text()
+    with (folder / "results.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        assert "| " + " | ".join(row.values()) + " |" in text
+    held = {row["tree"]: [] for row in rows}
+    for row in rows:
+        held[row["tree"]].append(float(row["epsilon_shown"]) <= float(row["epsilon_stated"]))
+    assert all(held["now"])
+    assert not any(held["before"])

@@ -7,7 +7,7 @@ _SEES = {
     "client": {
         "model": "sees every released model, not who took part",
         "server": "knows who took part and sees the sum",
-        "colluding": "the server, to which colluding clients tell their noise",
+        "colluding": "the server that knows colluding clients' noise",
         "upload": "sees single uploads",
     },
     "record": {

@@ -35,7 +35,7 @@ def test_clients_in_their_turns(ran, tmp_path):
     """Rounds decide the cohorts; the model and the server are worth the same; the card says whose turns are public."""
     status, last, config = ran("hush-once", "--data", "digits", *BUDGET, "--rounds", "4")
     assert status == 0, last
-    assert config["sampling"] == {"kind": "once", "passes": 1, "floor": 0}
+    assert config["sampling"] == {"kind": "once", "passes": 1, "floor": 0, "dropout": 0.0}
     assert "knows whose turn it was" in (tmp_path / "r" / "report.html").read_text()
     more = ran(str(tmp_path / "r" / "config.toml"), "--rounds", "6", out="more")
     assert (more[0], more[1]["round"]) == (0, 6)

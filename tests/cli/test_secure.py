@@ -52,6 +52,7 @@ def test_secure_full_on_digits(scheme, ran):
 
 
 TOP = ["fl-top-dp", *QUICK, "--ratio", "0.2", "--noise", "1"]
+BUDGET = [*TOP[:-2], "--epsilon", "50", "--delta", "1e-3"]
 
 
 def test_two_servers(ran):
@@ -94,6 +95,32 @@ def test_the_configuration_runs_again_to_the_same_model(ran):
     row, config, model = ran("one", *TOP, "--secure", "full", "--loss", "0.1", "--tolerance", "0.2")
     again, other, repeated = ran("two", "one/config.toml")
     assert (model, same(row), config) == (repeated, same(again), other)
+
+
+def test_whom_the_noise_is_sized_for(ran):
+    """The budget's multiplier is that of the released noise, of those who must stay, of the honest ones among them."""
+    words = [*BUDGET, "--secure", "--tolerance", "0.25"]
+    found = {}
+    for view in ("model", "server", "colluding"):
+        row, config, _ = ran(view, *words, "--against", view)
+        found[view] = config["scheme"]["noise"]
+        assert (config["scheme"]["against"], config["scheme"]["epsilon"]) == (view, 50.0)
+        assert row["epsilon"]["model"] <= 50
+    z = found["server"]
+    assert found["model"] == pytest.approx(z * 0.75**0.5, abs=1.1e-3)
+    assert found["colluding"] == pytest.approx(z / (1 - 1 / 6) ** 0.5, abs=0.02 * z)  # a tenth of 7 to 9 clients is one
+    assert ran("plain", *BUDGET, "--secure")[1]["scheme"]["noise"] == z
+
+
+def test_a_declared_dropout(ran, hush):
+    """A third of a cohort may be missing; the card names what is assumed."""
+    row, config, _ = ran("r", *TOP, "--secure", "--dropout", "0.05")
+    assert config["sampling"]["dropout"] == 0.05
+    status, said, _ = hush("privacy", "card", "r")
+    assert status == 0
+    assert "a drawn client drops out with probability 0.05 at most" in " ".join(said.split())
+    assert "colluding" in row["epsilon"]
+    assert "shares are sized for 67% of a cohort" in " ".join(said.split())
 
 
 def test_resume_gives_the_same_model(ran, hush, tmp_path):
@@ -160,6 +187,11 @@ MISTAKES = {
     "no loss": (["fl-sign-dp", *QUICK, "--noise", "1", "--secure", "--loss", "0.1"], "loss"),
     "no noise": (["fl-std", *QUICK, "--secure", "--loss", "0.1"], "loss"),
     "mode": ([*TOP, "--secure=half"], "secure.mode"),
+    "dropout": ([*BUDGET, "--secure", "--dropout", "0.2"], "take larger cohorts, a larger tolerance (up to a third)"),
+    "rate": ([*TOP, "--dropout", "1"], "sampling.dropout"),
+    "open": ([*BUDGET, "--against", "colluding"], "which colluding clients could help to read: add --secure"),
+    "noise": ([*TOP, "--secure", "--against", "colluding"], "give --epsilon with it"),
+    "trusted": (["dp-fedavg", *BUDGET[1:], "--against", "server"], "the same noise against all: leave against out"),
 }
 
 
