@@ -7,7 +7,7 @@ _SEES = {
     "client": {
         "model": "sees every released model, not who took part",
         "server": "knows who took part and sees the sum",
-        "colluding": "the server that knows colluding clients' noise",
+        "colluding": "the server with colluding clients",
         "upload": "sees single uploads",
     },
     "record": {
