@@ -4,6 +4,8 @@ import math
 from dataclasses import replace
 from typing import Any, Literal, cast
 
+import torch
+
 from hush.aggregators import SecureSum
 from hush.catalogue import Entry
 from hush.config import Config
@@ -14,6 +16,7 @@ from hush.privacy.calibration import spent
 from hush.sampling import Once
 from hush.scheme import Scheme
 from hush.shown import shown
+from hush.spec import Plan, Spec
 from hush.task import Task
 
 
@@ -81,24 +84,27 @@ def _summed(config: Config, scheme: Scheme) -> Scheme:
 
 
 def _factor(against: str, scheme: Scheme, population: int) -> float:
-    """The multiplier of noise shares, which are sized for 1 - tolerance of a cohort, over that of a round's budget.
+    """The multiplier of a scheme's noise over the one that a round's budget asks for; `scheme` has the multiplier 1.
 
     model: the released noise, with the shares of the whole cohort, has the budget's. server: the noise of those that
-    must stay has it. colluding: of those, the ones that do not collude have it, in every likely cohort.
+    must stay has it. colluding: of those, the ones that do not collude have it. All in every likely cohort.
     """
-    if scheme.source is None or not scheme.source.shared or against == "server":
+    source, sampling = scheme.source, scheme.sampling
+    if source is None or not source.shared:
         return 1.0
-    stay = 1 - scheme.tolerance
-    if against == "model":
-        return math.sqrt(stay)
-    expected = scheme.sampling.cohort(population)
-    spread = 4 * math.sqrt(expected) if scheme.sampling.kind == "poisson" else 1.0
-    least = max(scheme.sampling.floor, math.floor(expected - spread), 1)
-    cohorts = range(least, math.ceil(expected + spread) + 1)
-    honest = min(1 - scheme.aggregator.colluding(n) / (stay * n) for n in cohorts)
-    if honest <= 0:
-        raise Mistake(f"against='colluding': cohorts of {least} clients are left without noise: take larger ones")
-    return 1 / math.sqrt(honest)
+    expected = sampling.cohort(population)
+    spread = 4 * math.sqrt(expected) if sampling.kind == "poisson" else 1.0
+    least = max(sampling.floor, math.floor(expected - spread), 1)
+    worth = []
+    for n in range(least, math.ceil(expected + spread) + 1):
+        floor = round((1 - scheme.tolerance) * n, 9)
+        plan = Plan(1, torch.empty(0), None, expected, floor, spare=scheme.tolerance)
+        helpers = scheme.aggregator.colluding(n) if against == "colluding" else 0
+        found = source.multipliers(Spec(1, l2=1.0), plan, max(0.0, floor - helpers))
+        worth.append(found.model if against == "model" else found.server)
+    if min(worth) <= 0:
+        raise Mistake(f"against={against!r}: cohorts of {least} clients are left without noise: take larger ones")
+    return 1 / min(worth)
 
 
 def _check_slack(config: Config, scheme: Scheme, population: int, releases: int) -> None:

@@ -28,6 +28,10 @@ from hush.traffic import Bytes
 from hush.transports import Local, Transport
 
 Accountant = Literal["moments", "rdp", "pld"]
+_UNDECLARED = (
+    "the guarantee of this secure sum holds only if no client drops out: declare a dropout rate (--dropout) and start"
+    " again"
+)
 Charge = tuple[Event | None, Members]  # what a cohort pays for; None where there is no guarantee
 
 
@@ -238,15 +242,16 @@ class _Loop:
         least = max(sampling.floor, spec.least)
         if len(cohort) < least:
             raise Aborted(f"round {number}: a cohort of {len(cohort)} is below the floor of {least}")
+        # An abort is seen by everybody. That of a secure sum is accounted for by the dropout that was declared.
+        reliable = scheme.secure and scheme.level == "client" and sampling.kind != "once" and not sampling.dropout
         try:
             total = self.transport.gather(scheme, self.task, plan, cohort, self.secret, state.books)
         except Aborted as aborted:
-            if scheme.level == "client" and sampling.kind != "once" and not sampling.dropout:
-                raise Mistake(
-                    f"{aborted}; everybody sees an abort, and this guarantee holds only if no client drops out:"
-                    " declare a dropout rate (--dropout) and start again"
-                ) from aborted
+            if reliable:
+                raise Mistake(f"{aborted}; {_UNDECLARED}") from aborted
             raise
+        if reliable and total.count < len(cohort):
+            raise Mistake(f"round {number}: {len(cohort) - total.count} of {len(cohort)} dropped out; {_UNDECLARED}")
         charges[-1] = scheme.event(plan, self.task, label, total.count), cohort
         try:
             return scheme.server(plan, total, self.secret), plan

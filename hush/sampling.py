@@ -91,7 +91,9 @@ class Poisson:
     def others(self, population: int) -> Counted:
         """How many others are drawn beside a client, with their probabilities; tails of TAIL are left out."""
         registered = (population - 1, population)  # of the two neighbours
-        low, high = binom.ppf(TAIL, population - 1, self.chance), binom.isf(TAIL, population, self.chance)
+        # By the smaller side in both: 1 - TAIL is 1 in floating point.
+        low = binom.ppf(TAIL, population - 1, self.chance)
+        high = population - binom.ppf(TAIL, population, 1 - self.chance)
         counts = np.arange(max(0, int(low)), int(high) + 1)
         return counts, np.maximum(*(binom.pmf(counts, others, self.chance) for others in registered))
 
@@ -217,7 +219,7 @@ def _binomial(count: int, trials: int, chance: float) -> float:
 def _check(floor: int, tolerance: float | None, dropout: float) -> None:
     if floor < 0:
         raise Mistake(f"floor={floor} must not be negative")
-    if tolerance is not None and not 0 <= tolerance < 1:
-        raise Mistake(f"tolerance={tolerance} must be in [0, 1): the fraction of a cohort that may drop out")
+    if tolerance is not None and not 0 <= tolerance <= 0.99:
+        raise Mistake(f"tolerance={tolerance} must be in [0, 0.99]: the fraction of a cohort that may drop out")
     if not 0 <= dropout < 1:
         raise Mistake(f"dropout={dropout} must be in [0, 1): the largest probability that a drawn client drops out")

@@ -193,7 +193,7 @@ class Scheme:
         found += self.aggregator.slack(self.sampling, population, self.tolerance)
         if isinstance(source, Coins) and self.sampling.kind == "poisson":
             found += source.slack(population, self.sampling.rate(population), self.sampling.cohort(population))
-        return found
+        return min(1.0, found)
 
     def event(self, plan: Plan, task: Task, label: str = "update", present: int | None = None) -> Event | None:
         """What this round releases, for the ledger; None where there is no noise and so no guarantee.

@@ -12,8 +12,8 @@ from hush.stages import Coins, CorrelatedNoise, IntegerNoise, Quantise, TwoBit, 
 from hush.state import State
 
 _FIGURES = (
-    "the figures of participation here, and those of the server and upload views, tell of the cohorts: they are for the"
-    " server's side"
+    "the figures of participation here, and those of the server, colluding and upload views, tell of the cohorts: they"
+    " are for the server's side"
 )
 
 _SHARED = "rows are held by several clients: a client is protected, and a person whose rows several of them hold is not"

@@ -95,9 +95,14 @@ def dropouts(
         found += [
             "model: the server adds the noise shares of clients that drop out, and keeps them secret: the released"
             " noise has one variance, whoever was drawn and whoever answered",
-            f"server: noise shares are sized for {1 - tolerance:.0%} of a cohort. A round in which fewer answered is"
-            " charged for the noise that was left, an unfinished one as if no fewer had; whether a client drops out"
-            " does not depend on its data",
+            f"server: noise shares are sized for {1 - tolerance:.0%} of a cohort. "
+            + (
+                "A sum of fewer is not opened"
+                if secure
+                else "A round in which fewer answered is charged for the noise that was left, an unfinished one as if"
+                " no fewer had"
+            )
+            + "; whether a client drops out does not depend on its data",
         ]
     if secure and sampling != "once" and dropout:
         found.append(
@@ -108,7 +113,7 @@ def dropouts(
     elif secure and sampling != "once":
         found.append(
             "model: no client drops out of a secure sum (dropout 0 was declared): an abort is seen by everybody, and"
-            " none is accounted for; the run stops at one"
+            " none is accounted for; the run stops at the first dropout"
         )
     return found
 

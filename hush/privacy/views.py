@@ -34,6 +34,7 @@ class Participation:
         self._tallies = {name: Tally(np.zeros(clients)) for name in _TALLIES}
         self.rounds: npt.NDArray[np.int64] = np.zeros(clients, dtype=np.int64)
         self.charged = 0  # events of the ledger that are counted here
+        self.summed = False  # whether a secure sum is among them, for which colluding is a view of its own
         self.joins = Joins(clients)
 
     @property
@@ -56,6 +57,7 @@ class Participation:
         if event.level == "record":
             self.joins.add(event, who)
         else:
+            self.summed |= event.colluding is not None
             for name, cost in _costs(event).items():
                 self._tallies[name].add(who, cost)
         self.charged += 1
@@ -66,10 +68,15 @@ class Participation:
         """Count a round that these clients took part in."""
         self.rounds[members] += 1
 
-    def catch_up(self, events: Sequence[Event]) -> None:
-        """Charge events whose members nobody remembers (another training, a killed process) to everybody."""
-        for event in events[self.charged :]:
-            self.add(event, np.arange(self.rounds.size))
+    def catch_up(self, events: Sequence[Event], unfinished: int = 0) -> None:
+        """Charge events whose members nobody remembers (another training, a killed process) to everybody.
+
+        Nor does anybody remember how many answered: against the server of a plain sum a single share is left. The last
+        `unfinished` have released no sum, and count as they were planned.
+        """
+        last = len(events) - unfinished
+        for number, event in enumerate(events[self.charged :], self.charged):
+            self.add(event if number >= last else _least(event), np.arange(self.rounds.size))
 
     def worst(self) -> int:
         """The most rounds that one client joined."""
@@ -98,14 +105,15 @@ class Participation:
         found = {"model": math.sqrt(self._tallies["model"].largest)}  # of turns that are public, else 0
         for name in ("server", "colluding", "upload"):
             tally = self._tallies[name]
-            if tally.largest or name != "colluding":  # which is of secure sums alone
+            if self.summed or name != "colluding":
                 found |= {name: math.sqrt(tally.largest), f"{name}_median": math.sqrt(tally.median)}
         return found
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
         """The arrays themselves, for a checkpoint."""
         arrays = {"server": self.server, "upload": self.upload, "rounds": self.rounds}
-        arrays |= {name: self._tallies[name].values for name in ("model", "colluding") if self._tallies[name].largest}
+        arrays |= {"model": self._tallies["model"].values} if self._tallies["model"].largest else {}
+        arrays |= {"colluding": self._tallies["colluding"].values} if self.summed else {}
         return {**arrays, "charged": np.array([self.charged]), **self.joins.state()}
 
     @classmethod
@@ -114,7 +122,12 @@ class Participation:
         whole = cls.__new__(cls)
         whole.rounds = np.array(state["rounds"], np.int64)
         nothing = np.zeros(whole.rounds.size)
-        whole._tallies = {name: Tally(np.array(state.get(name, nothing), np.float64)) for name in _TALLIES}
+        values = {**{name: state.get(name, nothing) for name in _TALLIES}, "colluding": state.get("upload", nothing)}
+        whole.summed = "colluding" in state
+        values |= (
+            {"colluding": state["colluding"]} if whole.summed else {}
+        )  # else without secure sums: an upload is seen
+        whole._tallies = {name: Tally(np.array(value, np.float64)) for name, value in values.items()}
         whole.charged = int(np.asarray(state["charged"])[0])
         whole.joins = Joins.of(whole.rounds.size, state)
         return whole
@@ -159,12 +172,13 @@ def views(
 ) -> dict[str, float | str]:
     """Epsilon by adversary of these events and participations; see Spent.
 
-    The ledger may be ahead of the participations, after a kill. Such an event is everybody's.
+    The ledger may be ahead of the participations, after a kill. Such an event is everybody's; the last one is that of a
+    round that was not finished.
     """
     events = tuple(events)
     if len(events) > participation.charged:
         participation = Participation.of(participation.state())
-        participation.catch_up(events)
+        participation.catch_up(events, unfinished=1)
     return Spent(tuple(kinds(events).items()), participation.extremes()).epsilon(delta, accountant, secure)
 
 
@@ -222,9 +236,16 @@ def _costs(event: Event) -> dict[str, float]:
     """What an event adds to the sums of those who took part; against readers of the models where they know who did."""
     found = {"server": _cost(event.noise if event.server is None else event.server, event)}
     found["upload"] = _cost(event.share, event)
-    if event.colluding is not None:
-        found["colluding"] = _cost(event.colluding, event)
+    # Without a secure sum colluding clients need not help: the server sees the uploads.
+    found["colluding"] = found["upload"] if event.colluding is None else _cost(event.colluding, event)
     return found | ({"model": _cost(event.noise, event)} if event.sampling == "once" else {})
+
+
+def _least(event: Event) -> Event:
+    """The event if one client alone answered, where nothing kept the server from a sum of so few."""
+    if event.level == "record" or event.colluding is not None:
+        return event
+    return replace(event, server=min(event.share, event.noise if event.server is None else event.server))
 
 
 def _cost(multiplier: float, event: Event) -> float:

@@ -8,12 +8,14 @@ import pytest
 import torch
 
 from contracts.parts import Still, Watch, run
+from hush import budget
 from hush.aggregators import SecureSum
 from hush.catalogue import ENTRIES
 from hush.errors import Mistake
 from hush.knobs import Knobs
 from hush.privacy.accountants import gaussian_epsilon
 from hush.privacy.ledger import Ledger
+from hush.privacy.views import Participation, views
 from hush.rng import SecretSeed
 from hush.sampling import Fixed, Once, Poisson
 from hush.secured import secured
@@ -66,8 +68,10 @@ def test_a_round_in_which_too_few_answered_is_charged_for_what_is_left(task: Tas
 def test_an_abort_that_nobody_declared_stops_the_run(task: Task, knobs: Knobs) -> None:
     """Everybody sees it, and the ledger could not. With a declared dropout it is in the slack, and rounds go on."""
     silent = secured(ENTRIES["fl-std-dp"].scheme(replace(knobs, sampling=Fixed(9))), task)
-    with pytest.raises(Mistake, match="only if no client drops out: declare a dropout rate"):
-        run(silent, task, 2, transport=gone(1))
+    for sampling in (Fixed(9), Fixed(9, tolerance=0.3)):  # where the sum is aborted, and where it is not
+        reliable = replace(silent, sampling=replace(silent.sampling, tolerance=sampling.tolerance))
+        with pytest.raises(Mistake, match="only if no client drops out: declare a dropout rate"):
+            run(reliable, task, 2, transport=gone(1))
     declared = replace(silent, sampling=replace(silent.sampling, dropout=0.05))
     assert declared.tolerance == pytest.approx(1 / 3)
     first, second = run(declared, task, 2, transport=gone(3))
@@ -156,3 +160,50 @@ def test_what_is_released_does_not_show_a_dropout(name: str, task: Task, knobs: 
     if name != "hush":  # whose momentum makes rounds hang together: it is looked at in experiments/dropouts
         assert np.mean(with_it) == pytest.approx(np.mean(without), rel=0.02)
     assert torch.isfinite(before).all()
+
+
+def test_rounds_whose_books_were_lost_are_charged_for_a_single_share(task: Task, knobs: Knobs) -> None:
+    """11 of 12 dropped out, which only the books knew: a ledger that goes on without them states no less."""
+    scheme = replace(ENTRIES["fl-std-dp"].scheme(replace(knobs, noise=2.0, sampling=Fixed(12))), trainer=Still())
+    ledger = Ledger()
+    first = run(scheme, task, 3, ledger=ledger, transport=gone(11))[-1]
+    again = run(scheme, task, 1, ledger=ledger)[-1]
+    assert again.epsilon["server"] >= first.epsilon["server"]
+    assert again.epsilon["server"] <= again.epsilon["upload"]
+
+
+def test_colluding_clients_never_help_less_than_none(task: Task, knobs: Knobs) -> None:
+    """A ledger with plain rounds before those of a secure sum, and books of before there was such a view."""
+    plain = ENTRIES["fl-std-dp"].scheme(replace(knobs, noise=2.0, sampling=Fixed(12)))
+    ledger = Ledger()
+    run(plain, task, 3, ledger=ledger)
+    (after,) = run(secured(plain, task), task, 1, ledger=ledger)
+    assert after.epsilon["server"] <= after.epsilon["colluding"] <= after.epsilon["upload"]
+    state = after.state.participation.state()
+    older = Participation.of({name: values for name, values in state.items() if name != "colluding"})
+    older.add(ledger.events[-1], np.arange(12))
+    found = views([*ledger.events, ledger.events[-1]], older, 1e-5)
+    assert found["server"] <= found["colluding"]
+
+
+@pytest.mark.parametrize("settings", ["tolerance", "secure", "fixed", "once"])
+@pytest.mark.parametrize("name", ["fl-std-dp", "two-bit-dp", "fl-top-dp", "hush", "dp-fedavg"])
+def test_a_budget_is_kept_with_a_tolerance(name: str, settings: str, task: Task, knobs: Knobs) -> None:
+    """What is released is worth what the budget's multiplier is, whatever the noise is made of."""
+    sampling = {
+        "tolerance": Poisson(0.5, tolerance=0.3),
+        "secure": Poisson(0.5, 3, dropout=0.01),
+        "fixed": Fixed(8, tolerance=0.25),
+        "once": Once(2, tolerance=0.3),
+    }[settings]
+    base = ENTRIES[name].scheme(replace(knobs, noise=1.0, sampling=sampling))
+    if settings == "secure":
+        base = replace(base, aggregator=SecureSum())
+    factor = budget._factor("model", base, task.clients)
+    sized = ENTRIES[name].scheme(replace(knobs, noise=2.0 * factor, sampling=sampling))
+    sized = secured(sized, task) if settings == "secure" else sized
+    ledger = Ledger()
+    run(sized, task, 2, ledger=ledger)
+    for event in ledger.events:
+        assert event.noise == pytest.approx(2.0, rel=2e-3)
+        assert event.noise >= 2.0 * (1 - 1e-9)
