@@ -211,15 +211,13 @@ def test_table_of_the_house_benchmark():
 
 
 def test_table_of_dropouts():
-    """The distinguisher's table is that of its results; what was shown is within what is stated, and was not before."""
+    """The distinguisher's table is that of its results; what is shown is within what is stated, and was not before."""
     folder = ROOT / "experiments" / "dropouts"
     text = (folder / "README.md").read_text()
     with (folder / "results.csv").open() as file:
         rows = list(csv.DictReader(file))
     for row in rows:
         assert "| " + " | ".join(row.values()) + " |" in text
-    held = {row["tree"]: [] for row in rows}
     for row in rows:
-        held[row["tree"]].append(float(row["epsilon_shown"]) <= float(row["epsilon_stated"]))
-    assert all(held["now"])
-    assert not any(held["before"])
+        holds = float(row["epsilon_shown"]) <= float(row["epsilon_stated"])
+        assert holds if row["tree"] == "now" else not holds or row["who"] == "many", row
