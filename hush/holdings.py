@@ -1,6 +1,7 @@
 """The data of a run, and who holds which part of it: found, turned into features, split."""
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import cast
 
 import torch
@@ -11,7 +12,8 @@ from hush.catalogue import Entry
 from hush.config import Config, Data
 from hush.coordinates import TopK
 from hush.data import DataSet, Samples, Split, load, partition, public_batch, samples
-from hush.data.fetch import Say
+from hush.data.fetch import Say, ready
+from hush.data.known import known
 from hush.data.sparse import Sparse
 from hush.errors import Mistake
 from hush.features import unit
@@ -56,6 +58,18 @@ def found(name: str, seed: int) -> DataSet:
     if data.classes < 2 and not data.train.targets.is_floating_point():
         raise Mistake(f"all labels of {data.name} are 0, so there is nothing to learn: give two classes or more")
     return data
+
+
+def missing(config: Config) -> str | None:
+    """What of a configuration is not to be had without fetching data or running own code, in words; None if all is."""
+    for name in filter(None, (config.data.name, config.data.public, config.model.name, config.model.loss)):
+        if ".py:" in name:
+            return f"{name} is code, which is not run for this"
+    for name in filter(None, (config.data.name, config.data.public)):
+        mine = Path(name).suffix in (".npz", ".toml")
+        if not (Path(name).is_file() if mine else ready(known(name))):
+            return f"{name} is not on this machine"
+    return None
 
 
 def _own(name: str) -> DataSet:

@@ -97,7 +97,7 @@ class _Desk:
 
     def tell(self, state: State) -> None:
         """The card and the page."""
-        self.ledger.write_card(card(facts(self.experiment, state, self.ledger)))
+        self.ledger.write_card(card(facts(self.experiment, state, self.ledger.events)))
         page.write(self.path)
 
 

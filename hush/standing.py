@@ -1,11 +1,12 @@
 """What a run's privacy card says of it."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from hush.aggregators import SecureSum
 from hush.catalogue import entry
 from hush.experiment import DELTA, Experiment
-from hush.privacy import Facts, Ledger, Sampling, paper_epsilon, unnoticed_epsilon, views
+from hush.privacy import Event, Facts, Sampling, paper_epsilon, unnoticed_epsilon, views
 from hush.privacy.integers import published, shares
 from hush.privacy.sums import WholeNoise
 from hush.stages import Coins, CorrelatedNoise, IntegerNoise, Quantise, TwoBit, twobit
@@ -19,8 +20,8 @@ _FIGURES = (
 _SHARED = "rows are held by several clients: a client is protected, and a person whose rows several of them hold is not"
 
 
-def facts(experiment: Experiment, state: State, ledger: Ledger) -> Facts:
-    """What the card says of the run so far."""
+def facts(experiment: Experiment, state: State, events: Sequence[Event]) -> Facts:
+    """What the card says of the run so far, given the events of its ledger."""
     wanted, sampling = experiment.config, experiment.scheme.sampling
     delta, level = wanted.scheme.delta or DELTA, experiment.scheme.level or "client"
     source, claim = experiment.scheme.source, _claim(experiment)
@@ -34,11 +35,11 @@ def facts(experiment: Experiment, state: State, ledger: Ledger) -> Facts:
         sampling=sampling.kind,
         population=experiment.task.clients,
         cohort=sampling.cohort(experiment.task.clients),
-        epsilon=views(ledger.events, state.participation, delta, wanted.scheme.accountant),
+        epsilon=views(events, state.participation, delta, wanted.scheme.accountant),
         participation_worst=state.participation.worst(),
         participation_median=state.participation.median(),
         level=level,
-        **(_batches(ledger, delta, wanted.scheme.accountant) if level == "record" and ledger.events else {}),
+        **(_batches(events, delta, wanted.scheme.accountant) if level == "record" and events else {}),
         assumptions=(
             *(() if sampling.kind == "once" else (_cohorts(experiment.scheme.secure),)),
             *((_SHARED,) if experiment.task.split.shared else ()),
@@ -57,7 +58,7 @@ def facts(experiment: Experiment, state: State, ledger: Ledger) -> Facts:
         correlated=isinstance(source, CorrelatedNoise),
         coins=isinstance(source, Coins),
         **_secure(experiment, state.participation.worst() if sampling.kind == "once" else state.round, delta),
-        **{"paper_epsilon": paper_epsilon(ledger.events, delta) if ledger.events and published else None, **claim},
+        **{"paper_epsilon": paper_epsilon(events, delta) if events and published else None, **claim},
     )
 
 
@@ -111,7 +112,7 @@ def _claim(experiment: Experiment) -> dict[str, Any]:
     return {}
 
 
-def _batches(ledger: Ledger, delta: float, accountant: str) -> dict[str, Any]:
+def _batches(events: Sequence[Event], delta: float, accountant: str) -> dict[str, Any]:
     """What the card says of the records' batches, which are the same in every round."""
-    found = {name: getattr(ledger.events[-1], name) for name in ("batch", "steps", "reach", "batches")}
-    return {**found, "unnoticed_epsilon": unnoticed_epsilon(ledger.events, delta, accountant)}
+    found = {name: getattr(events[-1], name) for name in ("batch", "steps", "reach", "batches")}
+    return {**found, "unnoticed_epsilon": unnoticed_epsilon(events, delta, accountant)}

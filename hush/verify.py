@@ -1,37 +1,41 @@
-"""A run's epsilons computed anew from its verified ledger: what is stored is compared with them, never believed."""
+"""A run's card and epsilons computed anew from its verified ledger: what is stored is compared, never believed."""
 
 import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hush import checkpoint, config
+from hush import checkpoint, config, holdings, privacy
 from hush.config import Config
+from hush.data.fetch import Say
 from hush.errors import Mistake
-from hush.experiment import DELTA
+from hush.experiment import DELTA, Experiment, build
 from hush.job import CHECKPOINT
 from hush.privacy import Ledger, paper_epsilon, unnoticed_epsilon, views
 from hush.privacy.events import Event, relation
 from hush.privacy.views import stated
+from hush.report import page, runs
 from hush.report.runs import Row, finite
+from hush.standing import facts
 from hush.state import State
 
 _AGREE = 1e-9  # another machine's logarithms may differ in the last bits; what is printed is computed here
 
 
-def card(path: Path) -> dict[str, Any]:
-    """The card of a run with the figures that its ledger, its configuration and its checkpoint give.
+def card(path: Path, say: Say = holdings.quiet) -> dict[str, Any]:
+    """The card of a run as its ledger, its configuration and its checkpoint give it.
 
-    A stored card that says something else is refused. A ledger that is ahead of the card, as a kill leaves it, counts
-    in full.
+    A stored card that says something else is refused, and a page of a finished run too. A ledger that is ahead of the
+    card, as a kill leaves it, counts in full. Where the run's data is not at hand, `say` hears that the figures alone
+    were computed.
     """
     ledger = Ledger.load(path / "privacy.json")
     if ledger.card is None:
         raise Mistake(f"{path} has no card yet: let the run finish, or go on with --resume")
     try:
-        if ledger.card["guarantee"] == "none" and not ledger.events:
-            return ledger.card
-        return _checked(path, ledger.card, ledger)
+        found = _checked(path, ledger.card, ledger, say)
+        _page(path)
+        return found
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, Mistake):
             raise
@@ -53,7 +57,19 @@ def row(path: Path, last: Row) -> None:
         known = _epsilons([event for event in events if event.round <= last["round"]], state, wanted)
         known = {"model": known["model"]} if events and events[0].sampling != "once" else {}
     given = {view: value for view, value in said.items() if view in known or last["round"] == state.round}
-    _compare(path, "rounds.jsonl", given, known)
+    _compare(path, given, known, "rounds.jsonl")
+
+
+def _page(path: Path) -> None:
+    """Refuse a page of a finished run that shows something else than the run's files."""
+    run, stored = runs.read(path), path / "report.html"
+    if len(run.rounds) < run.total or not (path / "model.safetensors").exists() or not stored.exists():
+        return
+    if not page.shows(stored.read_text(errors="replace"), run):
+        raise Mistake(
+            f"{stored} does not show what the run's files hold: it was changed, or written by another version of hush;"
+            " let `hush run --resume` write it anew"
+        )
 
 
 def _sources(path: Path) -> tuple[Config, State]:
@@ -62,25 +78,40 @@ def _sources(path: Path) -> tuple[Config, State]:
     return config.read(path / "config.toml"), checkpoint.load_state(path / CHECKPOINT)[0]
 
 
-def _checked(path: Path, stored: Mapping[str, Any], ledger: Ledger) -> dict[str, Any]:
+def _checked(path: Path, stored: Mapping[str, Any], ledger: Ledger, say: Say) -> dict[str, Any]:
     wanted, state = _sources(path)
     events, charged = ledger.events, state.participation.charged
     if charged > len(events):
         raise Mistake(f"{path}: the ledger lacks events that the checkpoint was charged for: restore privacy.json")
-    if stored["rounds"] > state.round or stored["guarantee"] == "none":
+    if events and (stored["rounds"] > state.round or stored["guarantee"] == "none"):
         found = {"rounds": state.round, "guarantee": f"differential privacy, {events[-1].level} level"}
-        _compare(path, "the card", {key: stored[key] for key in found}, found)
+        _compare(path, {key: stored[key] for key in found}, found)
+    experiment = _experiment(wanted, say)
     if stored["rounds"] == state.round:  # else the run was killed between checkpoint and card
         # Written after a round, or after one more event was recorded, of a round that failed.
         counts = sorted({charged, min(charged + 1, len(events)), len(events)}, reverse=True)
         for number, count in enumerate(counts, 1):
             try:
-                _compare(path, "the card", _said(stored), _figures(events[:count], state, wanted, stored))
+                if events:
+                    _compare(path, _said(stored), _figures(events[:count], state, wanted, stored))
+                if experiment is not None:
+                    _compare(path, _flat(stored), _flat(privacy.card(facts(experiment, state, events[:count]))))
                 break
             except Mistake:
                 if number == len(counts):
                     raise
-    return _renewed(stored, state, _figures(events, state, wanted, stored))
+    if experiment is not None:
+        return privacy.card(facts(experiment, state, events))
+    return _renewed(stored, state, _figures(events, state, wanted, stored)) if events else dict(stored)
+
+
+def _experiment(wanted: Config, say: Say) -> Experiment | None:
+    """What the configuration stands for; None, and a sentence, where that needs data or code that is not to be had."""
+    missing = holdings.missing(wanted)
+    if missing is None:
+        return build(wanted, say)
+    say(f"{missing}: the card's figures were computed anew, its sentences are as stored")
+    return None
 
 
 def _epsilons(events: tuple[Event, ...] | list[Event], state: State, wanted: Config) -> dict[str, float | str]:
@@ -131,7 +162,18 @@ def _said(stored: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _compare(path: Path, where: str, said: Mapping[str, Any], found: Mapping[str, Any]) -> None:
+def _flat(value: Any, name: str = "") -> dict[str, Any]:
+    """What a card holds, each thing by the way to it."""
+    if isinstance(value, Mapping):
+        parts = [(f"{name} {key}".strip(), part) for key, part in value.items()]
+    elif isinstance(value, list | tuple):
+        parts = [(f"{name} {number}", part) for number, part in enumerate(value, 1)]
+    else:
+        return {name: value}
+    return {key: found for name, part in parts for key, found in _flat(part, name).items()}
+
+
+def _compare(path: Path, said: Mapping[str, Any], found: Mapping[str, Any], where: str = "the card") -> None:
     """Refuse the first thing said that is not what was found; what is found must be said."""
     for key in (*said, *(key for key in found if key not in said)):
         known = found.get(key, found.get(key.partition(" of ")[0]))
@@ -139,8 +181,9 @@ def _compare(path: Path, where: str, said: Mapping[str, Any], found: Mapping[str
         same = math.isclose(value, known, rel_tol=_AGREE) if finite(value) and finite(known) else value == known
         if not same:
             raise Mistake(
-                f"{path}: {where} says {key} {value}, and the ledger gives {known}: it was changed, restore it from a"
-                " copy, or let `hush run --resume` write it anew"
+                f"{path}: {where} says {key} {value}, and the run's ledger and configuration give {known}: it was"
+                " changed, or written by another version of hush; restore it from a copy, or let `hush run --resume`"
+                " write it anew"
             )
 
 

@@ -229,10 +229,10 @@ def card(
     run: Annotated[Path, typer.Argument(help="Folder of a run.")],
     as_json: Json = False,
 ) -> None:
-    """The one-page privacy statement of a run, its figures computed anew from the ledger."""
+    """The one-page privacy statement of a run, computed anew from its ledger and configuration."""
     from hush import verify  # torch is slow to import
 
-    found = verify.card(run)
+    found = verify.card(run, lambda line: typer.echo(line, err=True))
     try:
         page = render(found)
     except (KeyError, TypeError, ValueError, AttributeError):

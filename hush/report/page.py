@@ -1,6 +1,8 @@
 """The page of a run: one HTML file without scripts or links to a network, rewritten as the run goes on."""
 
-from html import escape
+import re
+from dataclasses import replace
+from html import escape, unescape
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,12 @@ def html(run: Run) -> str:
         f"<title>{escape(run.name)} – hush</title><style>{CSS}</style></head><body><main>"
         f"{_head(run, going)}{body}{_settings(run)}</main></body></html>\n"
     )
+
+
+def shows(text: str, run: Run) -> bool:
+    """Whether a page is that of the run, whose folder may have had another name when it was written."""
+    named = re.search(r"<title>(.*?) – hush</title>", text)
+    return named is not None and text == html(replace(run, name=unescape(named[1])))
 
 
 def _head(run: Run, going: bool) -> str:

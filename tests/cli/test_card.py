@@ -1,4 +1,4 @@
-"""The card of a run cannot be forged by hand: its figures come from the ledger each time."""
+"""The card of a run cannot be forged by hand: it is computed from ledger and configuration each time."""
 
 import json
 import shutil
@@ -74,6 +74,79 @@ def test_a_changed_card_is_refused_with_what_differs(hush, runs, tmp_path, name,
     status, out, err = hush("privacy", "card", folder)
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert f"the card says {what} " in err
+
+
+SENTENCES = {
+    "assumption": lambda card: card["assumptions"].pop(0),
+    "assumption of ours": lambda card: card["assumptions"].append("the auditor has agreed"),
+    "neighbours": lambda card: card.update(neighbours="everybody"),
+    "protected": lambda card: card.update(protected="everything"),
+    "who sees": lambda card: card["adversaries"][0].update(sees="the whole world"),
+    "without": lambda card: card["adversaries"][0].update(without="nobody"),
+    "noise source": lambda card: card.update(noise_source="the operating system"),
+    "cohort": lambda card: card.update(cohort=1),
+    "unnoised": lambda card: card["unnoised"].clear(),
+    "secure": lambda card: card["secure"].update(protocol="full"),
+    "colluding": lambda card: card["secure"].update(corrupt=0.5),
+    "integers": lambda card: card["integers"].update(noise=100.0),
+    "published": lambda card: card["integers"]["published"].update(epsilon=0.01),
+    "something new": lambda card: card.update(certified="yes"),
+}
+
+
+@pytest.mark.parametrize("forgery", SENTENCES)
+def test_changed_sentences_are_refused(hush, runs, tmp_path, forgery):
+    folder = shutil.copytree(runs / "secure", tmp_path / "run")
+    stored = json.loads((folder / "privacy.json").read_text())
+    SENTENCES[forgery](stored["card"])
+    (folder / "privacy.json").write_text(json.dumps(stored))
+    status, out, err = hush("privacy", "card", folder)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "the card says" in err
+
+
+def test_a_reason_of_ones_own_is_refused(hush, runs, tmp_path):
+    folder = shutil.copytree(runs / "none", tmp_path / "run")
+    stored = json.loads((folder / "privacy.json").read_text())
+    stored["card"]["reason"] = "none is needed"
+    (folder / "privacy.json").write_text(json.dumps(stored))
+    assert hush("privacy", "card", folder)[0] == 2
+
+
+def test_a_changed_page_is_refused(hush, runs, tmp_path):
+    folder = shutil.copytree(runs / "client", tmp_path / "client")
+    page = folder / "report.html"
+    page.write_text(page.read_text().replace("epsilon", "epsilon at most"))
+    status, out, err = hush("privacy", "card", folder)
+    assert (status, out) == (2, "")
+    assert "report.html does not show" in err
+
+
+def test_without_the_data_the_figures_are_computed_and_that_is_told(hush, runs, tmp_path, monkeypatch):
+    folder = shutil.copytree(runs / "client", tmp_path / "client")
+    monkeypatch.setattr("hush.holdings.ready", lambda wanted: False)
+    status, out, err = hush("privacy", "card", folder, "--json")
+    assert status == 0
+    assert err == "digits is not on this machine: the card's figures were computed anew, its sentences are as stored\n"
+    assert json.loads(out) == json.loads((folder / "privacy.json").read_text())["card"]
+    stored = json.loads((folder / "privacy.json").read_text())
+    tenth(stored["card"], "model", "epsilon")
+    (folder / "privacy.json").write_text(json.dumps(stored))
+    assert hush("privacy", "card", folder)[0] == 2
+
+
+def test_own_code_is_not_run_for_a_card(hush, tmp_path):
+    """A run may come from a stranger."""
+    own = tmp_path / "own.py"
+    body = "torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, outputs))"
+    own.write_text(f"import torch\ndef model(shape, outputs):\n    return {body}\n")
+    words = ["--clients", "40", "--rounds", "1", "--cohort", "10", "--noise", "1", "--ratio", "0.2"]
+    run = tmp_path / "run"
+    assert hush("run", "fl-top-dp", "--data", "digits", "--model", f"{own}:model", *words, "--out", run)[0] == 0
+    own.write_text("raise SystemExit('ran')\n")
+    status, _, err = hush("privacy", "card", run)
+    assert status == 0, err
+    assert "is code, which is not run for this" in err
 
 
 def test_a_guarantee_out_of_nothing_is_refused(hush, runs, tmp_path):
