@@ -52,8 +52,11 @@ def check(config: Config, entry: Entry) -> None:
             records and train.epochs is not None
         ),
         f"{entry.name} draws batches of a public size: give batch as a number": records and train.batch == "all",
-        f"balance={train.balance!r} belongs to schemes that protect records: take 'weights', or fl-sign-dp": (
-            not records and train.balance in ("downsample", "rates")
+        "balance='rates' belongs to schemes that protect records: take 'weights' or 'downsample'": (
+            not records and train.balance == "rates"
+        ),
+        "share is for a balance of weights, or for records: leave it out": (
+            not records and train.balance == "downsample" and train.share is not None
         ),
         f"{entry.name} runs on the CPU: leave device out": records and config.run.device != "cpu",
         "batches belongs to schemes that protect records: leave it out": not records and train.batches is not None,

@@ -29,7 +29,7 @@ class Data(_Table):
     alpha: Annotated[float, Field(gt=0, lt=1e6)] | None = None
     column: str | None = None
     public: str | None = None
-    public_size: Count = 10
+    public_size: Count | None = None
 
 
 class Model(_Table):

@@ -13,7 +13,7 @@ from hush.catalogue import Entry
 from hush.checks import check
 from hush.clipping import paper_clip, public_bound
 from hush.config import Config
-from hush.data import DataSet
+from hush.data import DataSet, Samples
 from hush.data.fetch import Say
 from hush.data.sparse import Sparse
 from hush.errors import Mistake
@@ -62,7 +62,7 @@ def build(config: Config, say: Say = holdings.quiet) -> Experiment:
     seed = PublicSeed(config.run.seed)
     data = holdings.found(config.data.name, config.run.seed)
     binary = data.classes == 2 and isinstance(data.train.inputs, Sparse)
-    habit = HABITS.get(config.data.name, RECORDS if binary else Habit())
+    habit = HABITS.get(config.data.name.partition(":")[0], RECORDS if binary else Habit())
     knobs = _knobs(config, entry, habit)
     pictures = entry.featured and holdings.pictured(data)
     if entry.featured and not pictures and (config.scheme.directions or config.scheme.order):
@@ -91,7 +91,7 @@ def build(config: Config, say: Say = holdings.quiet) -> Experiment:
     if entry.private and delta * count >= 1:
         noted = (*noted, f"delta {delta:g} is not below one over the {count} {what}: a weak guarantee")
     settled = {
-        "data": {"clients": len(split), "public": (config.data.public or habit.public) if public else None},
+        "data": {"clients": len(split), **_public(config, data, habit, public)},
         "model": {"name": name, "loss": loss.name},
         "scheme": {
             "name": entry.name,
@@ -129,6 +129,12 @@ def build(config: Config, say: Say = holdings.quiet) -> Experiment:
     own = tuple(Path(n.rpartition(":")[0]) for n in names if ".py:" in n)
     notes = (*data.notes, *notes, *noted)
     return Experiment(config.model_copy(update=tables), task, scheme, engine, notes, own)
+
+
+def _public(config: Config, data: DataSet, habit: Habit, batch: Samples | None) -> dict[str, Any]:
+    if batch is None:
+        return {"public": None}
+    return {"public": config.data.public or habit.public, "public_size": holdings.public_size(config, data)}
 
 
 def _knobs(config: Config, entry: Entry, habit: Habit) -> Knobs:
@@ -182,6 +188,8 @@ def _balanced(
         return knobs, _Loss(name, plain, balance), ()
     if not two:
         raise Mistake(f"balance={balance!r} is for two classes, and {data.name} has {data.classes}: leave it out")
+    if balance == "downsample" and entry.level != "record":  # at each client, by its own labels
+        return replace(knobs, balance=balance), _Loss(name, plain, balance), ()
     share = config.train.share
     notes: tuple[str, ...] = ()
     if share is None:

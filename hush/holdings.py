@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,6 +22,7 @@ from hush.features.front import front
 from hush.knobs import Knobs
 from hush.own import call
 from hush.rng import PublicSeed
+from hush.trainers.balance import downsample, labels
 
 
 @dataclass(frozen=True)
@@ -35,14 +37,16 @@ class Habit:
     public: str | None = None
 
 
+BINARY = "binary-cross-entropy"
 HABITS = {
     "fashion-mnist": Habit(clients=6000, cohort=100, model="cnn", rate=0.215, public="mnist"),
     "mnist": Habit(clients=6000, cohort=100, model="cnn", rate=0.215, public="fashion-mnist"),
     "cifar10": Habit(clients=100, cohort=20, model="cnn-color", public="cifar100"),
     "cifar100": Habit(clients=100, cohort=20, model="cnn-color", public="cifar10"),
     "digits": Habit(clients=130, cohort=30),
+    "premier-virtual": Habit(cohort=100, loss=BINARY),
+    "diabetes130-virtual": Habit(cohort=20, loss=BINARY),
 }
-BINARY = "binary-cross-entropy"
 RECORDS = Habit(cohort=3, loss=BINARY, rate=0.01)  # records with a yes or no to predict
 
 
@@ -114,6 +118,12 @@ def _parts(wanted: Data, data: DataSet, habit: Habit, seed: int) -> Split:
     return split
 
 
+def public_size(config: Config, data: DataSet) -> int:
+    """How many rows the public batch takes: 10 pictures, or all public rows of hospital records."""
+    whole = len(data.public) if data.public is not None and isinstance(data.train.inputs, Sparse) else 10
+    return config.data.public_size or whole
+
+
 def public(
     config: Config, entry: Entry, knobs: Knobs, data: DataSet, habit: Habit
 ) -> tuple[Samples | None, tuple[str, ...]]:
@@ -121,7 +131,7 @@ def public(
     chosen = isinstance(entry.build(replace(knobs, noise=1.0)).coordinates, TopK) and config.scheme.select == "public"
     if not chosen and config.scheme.clip != "public":
         return None, ()
-    size, seed = config.data.public_size, config.run.seed
+    size, seed = public_size(config, data), config.run.seed
     name = config.data.public or habit.public
     if name is not None and name == config.data.name and data.public is None:
         raise Mistake(f"public={name!r} is the clients' own data: name another set, or give rows that no client holds")
@@ -135,6 +145,12 @@ def public(
         )
     else:
         return None, ()
+    if knobs.balance == "downsample":
+        classes = labels(batch.targets)
+        kept = downsample(np.arange(len(classes)), classes, PublicSeed(seed).generator("public batch, downsampling"))
+        if not len(kept):
+            raise Mistake(f"the {len(classes)} public rows have one label, and downsampling needs both: take more")
+        batch, note = batch.rows(torch.from_numpy(kept)), f"{note}, {len(kept)} of them after downsampling"
     use = f"; steps on it that choose the weights: {knobs.probe}" if chosen else ""
     return batch, (f"public batch: {note}{use}",)
 

@@ -18,12 +18,13 @@ class Knobs:
 
     Without `sampling`: 100 of 6,000 clients, by Poisson sampling where a guarantee stands on it. A private scheme has
     no default for its noise. `epochs` instead of `steps` is passes over the client's own rows; a `batch` of None is all
-    of them. `gamma`: the step of schemes that send signs. `balance`, `share`: what a record-level trainer does about a
-    rare class; `batches`: how it draws. `places`, `bound`, `follow`: two-bit's p and m. `bits`: what a weight takes on
-    the wire, where that can be chosen. `chunks`, `seed` (a public one): compressive sensing. `momentum`, `server_rate`:
-    the server's step, where it moves by the mean; without them it is the mean itself. `down`: the bits of a weight on
-    its way to the clients, 32 if not given. `average`: what the released model keeps of the one before. `directions`,
-    `order`: the public features of pictures that a house scheme trains on, see hush.features.
+    of them. `gamma`: the step of schemes that send signs. `balance`: what a trainer does about a rare class; `share`:
+    its public share, for record-level trainers; `batches`: how these draw. `places`, `bound`, `follow`: two-bit's p and
+    m. `bits`: what a weight takes on the wire, where that can be chosen. `chunks`, `seed` (a public one): compressive
+    sensing. `momentum`, `server_rate`: the server's step, where it moves by the mean; without them it is the mean
+    itself. `down`: the bits of a weight on its way to the clients, 32 if not given. `average`: what the released model
+    keeps of the one before. `directions`, `order`: the public features of pictures that a house scheme trains on, see
+    hush.features.
     """
 
     sampling: Sampling | None = None
@@ -55,7 +56,7 @@ class Knobs:
 
     def sgd(self, free: bool = False) -> Sgd:
         """Local training; `free` lets weights train that do not travel."""
-        return Sgd(self.rate, None if self.epochs else self.steps, self.batch, free, self.epochs)
+        return Sgd(self.rate, None if self.epochs else self.steps, self.batch, free, self.epochs, self.balance)
 
     def downlink(self) -> Downlink:
         """How the weights travel to the clients."""

@@ -34,7 +34,7 @@ def test_two_rounds(path, tmp_path, monkeypatch, capsys):
         small = ["--data", HOSPITAL, "--clients", "100", "--cohort", "50", "--rounds", "2"]
     if wanted.model.name == "cnn-color":  # which asks for larger pictures
         small += ["--model", "mlp"]
-    if wanted.data.public_size > 64:  # the public rows of the digits
+    if (wanted.data.public_size or 0) > 64:  # the public rows of the digits
         smaller = tmp_path / path.name
         smaller.write_text(re.sub(r"(?m)^public_size = \d+$", "public_size = 64", path.read_text()))
         path = smaller

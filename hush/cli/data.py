@@ -150,10 +150,21 @@ def _show_records(facts: Facts, console: Console) -> None:
         f" ({facts['label_share']:.2%} not 0)",
         f"features: {facts['width']:,} ({', '.join(f'{group}: {n:,}' for group, n in facts['features'].items())}),"
         f" {facts['set_per_row']:.1f} set in a row",
+        *_virtual(facts["deal"]),
         *(f"fitted on the data: {line}" for line in facts["fitted"] or ["nothing"]),
     ]
     for line in lines:
         console.print(line, soft_wrap=True, highlight=False, markup=False)
+
+
+def _virtual(dealt: Facts | None) -> list[str]:
+    if dealt is None:
+        return []
+    rows = f"{dealt['fewest']:,}" + (f" to {dealt['most']:,}" if dealt["most"] > dealt["fewest"] else "")
+    return [
+        f"dealt to {dealt['clients']:,} virtual clients of {rows} rows each; {dealt['test_rows']:,} rows for the test,"
+        f" {dealt['public_rows']:,} public rows that no client holds"
+    ]
 
 
 def _show_table(facts: Facts, console: Console) -> None:

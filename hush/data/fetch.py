@@ -94,14 +94,14 @@ def tables(name: str, say: Say = say_aloud) -> tuple[Path, str]:
     wanted = known(name)
     fetched = obtain(wanted, say=say)
     if not wanted.files and fetched.folder is not None:
-        return fetched.folder / "schema.toml", fetched.source
+        return fetched.folder / wanted.schema, fetched.source
     return _made(wanted, fetched.contents, say), fetched.source
 
 
 def ready(wanted: Known) -> bool:
     """Whether the files lie on this machine, not yet checked: `fetch` does that."""
     if not wanted.files and wanted.tables is not None:
-        return (store.cache() / wanted.folder / "schema.toml").is_file()
+        return (store.cache() / wanted.folder / wanted.schema).is_file()
     folders = [store.cache() / wanted.folder, wanted.system]
     if mine := os.environ.get("HUSH_DATA"):
         folders += [Path(mine) / wanted.name, Path(mine)]

@@ -41,6 +41,7 @@ class Known:
 
     `urls` are folders that hold each file as `<name>.gz`, `archives` are files (zip, tar.gz) that hold them all.
     `tables` is there for hospital records, `read` and `classes` for pictures. `notes` are for the privacy card.
+    `base` is the set whose files it shares, with a `schema` of its own.
     """
 
     name: str
@@ -54,11 +55,13 @@ class Known:
     read: Read | None = None
     classes: int = 10
     notes: tuple[str, ...] = ()
+    base: str | None = None
+    schema: str = "schema.toml"
 
     @property
     def folder(self) -> str:
         """The name of its folder in the cache."""
-        return self.name.replace(":", "-")
+        return (self.base or self.name).replace(":", "-")
 
 
 def _files(train_x: str, train_y: str, test_x: str, test_y: str) -> tuple[File, ...]:
@@ -155,6 +158,13 @@ def _premier(share: float, contents: Mapping[str, bytes], folder: Path, say: Cal
     return premier.generate(folder, share, say=say)
 
 
+def _virtual(make: Tables, contents: Mapping[str, bytes], folder: Path, say: Callable[[str], None]) -> Path:
+    """The same tables with the first paper's schema: rare codes dropped, rows dealt to virtual hospitals."""
+    from hush.data.records import virtual
+
+    return virtual.write(make(contents, folder, say))
+
+
 DIABETES = Known(
     "diabetes130",
     "101,766 real hospital stays with diabetes, 1,652 deaths, in 100 virtual hospitals",
@@ -178,20 +188,51 @@ PREMIER = Known(
     notes=("the patients are synthetic: nobody real is in this set",),
 )
 
-SETS = {known.name: known for known in (FASHION, MNIST, CIFAR10, CIFAR100, DIGITS, DIABETES, PREMIER)}
+VIRTUAL = "the hospitals are virtual: rows were dealt to them from a public seed, to each at least one of a death"
+
+
+def _dealt(wanted: Known, name: str, about: str) -> Known:
+    assert wanted.tables is not None
+    notes = (*(note for note in wanted.notes if "virtual" not in note), VIRTUAL)
+    return replace(
+        wanted,
+        name=name,
+        about=about,
+        tables=partial(_virtual, wanted.tables),
+        notes=notes,
+        base=wanted.name,
+        schema="virtual.toml",
+    )
+
+
+PREMIER_VIRTUAL = _dealt(
+    PREMIER,
+    "premier-virtual",
+    "SYNTHETIC: premier-like dealt to 5,010 virtual hospitals of 203 patients, with 356 public patients",
+)
+DIABETES_VIRTUAL = _dealt(
+    DIABETES,
+    "diabetes130-virtual",
+    "diabetes130 dealt to virtual hospitals of 203 stays, with 356 public stays",
+)
+
+_ALL = (FASHION, MNIST, CIFAR10, CIFAR100, DIGITS, DIABETES, DIABETES_VIRTUAL, PREMIER, PREMIER_VIRTUAL)
+SETS = {known.name: known for known in _ALL}
 
 
 def known(name: str) -> Known:
     """The set of this name, or a sentence with the nearest one."""
     if name in SETS:
         return SETS[name]
-    if name.startswith(f"{PREMIER.name}:"):
+    whole = SETS.get(name.partition(":")[0])
+    if whole in (PREMIER, PREMIER_VIRTUAL):
         from hush.data.records.premier import share
 
         part = share(name)
-        return (
-            PREMIER if part == 1 else replace(PREMIER, name=f"{PREMIER.name}:{part!r}", tables=partial(_premier, part))
-        )
+        if part == 1:
+            return whole
+        found = replace(PREMIER, name=f"{PREMIER.name}:{part!r}", tables=partial(_premier, part))
+        return found if whole is PREMIER else _dealt(found, f"{whole.name}:{part!r}", whole.about)
     near = difflib.get_close_matches(name.lower(), SETS, n=1, cutoff=0.4)
     hint = f" (the nearest is {near[0]})" if near else ""
     names = ", ".join(SETS)

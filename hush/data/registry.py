@@ -19,6 +19,7 @@ from hush.errors import Mistake
 
 if TYPE_CHECKING:
     from hush.data.records import Records
+    from hush.data.records.schema import Deal
 
 DIGITS_PUBLIC = 64  # training rows of digits that no client holds
 _DIGITS_SHA256 = "87ff0c9e40dc7e2c0e34e7257799c2e3f3aec1a016363bb11cad869ec428a826"
@@ -58,7 +59,8 @@ def load(name: str | Path, say: Say = say_aloud, seed: int = 0) -> DataSet:
     if place is not None:
         mine = path.suffix == ".toml"
         notes = () if mine else known(str(name)).notes
-        return _from_records(path.stem if mine else str(name), place[1], records(place[0], say), notes, seed)
+        found, called = records(place[0], say), path.stem if mine else str(name)
+        return _from_records(called, place[1], found, dealing(place[0]), notes, seed)
     wanted = known(str(name))
     return _digits() if wanted.read is None else _images(wanted, wanted.read, say)
 
@@ -128,14 +130,31 @@ def records(path: Path, say: Say = say_aloud) -> Records:
     return stored(read_schema(path), say)
 
 
-def _from_records(name: str, source: str, found: Records, notes: tuple[str, ...], seed: int) -> DataSet:
-    from hush.data.records import split
+def dealing(path: Path) -> Deal | None:
+    """How a schema deals its records to virtual clients, if it does."""
+    from hush.data.records import read_schema
 
-    train, test = split(found, seed=seed)
+    return read_schema(path).deal
+
+
+def _from_records(
+    name: str, source: str, found: Records, wanted: Deal | None, notes: tuple[str, ...], seed: int
+) -> DataSet:
+    from hush.data.records import deal, split
+
+    whole, public = Samples(found.inputs, found.targets), None
+    notes = (*notes, *(f"fitted on the records: {line}" for line in found.fitted))
+    if wanted is None:
+        train, test = split(found, seed=seed)
+        clients = found.clients[train.numpy()]
+    else:
+        dealt = deal(found, wanted, seed=seed)
+        train, test, clients = torch.from_numpy(dealt.train), torch.from_numpy(dealt.test), dealt.clients
+        if len(dealt.public):
+            public = whole.rows(torch.from_numpy(dealt.public))
+            notes = (*notes, f"{len(public)} rows of the records that [deal] makes public: nothing protects them")
     if not len(test):
         raise Mistake(f"{source}: no client has the 3 rows that a test row takes: give more rows to a client")
-    whole = Samples(found.inputs, found.targets)
-    notes = (*notes, *(f"fitted on the records: {line}" for line in found.fitted))
     if found.patients is not None:
         most = int(np.bincount(found.patients).max())
         notes = (*notes, f"one patient has up to {most} records, and a record is what record-level privacy protects")
@@ -146,7 +165,8 @@ def _from_records(name: str, source: str, found: Records, notes: tuple[str, ...]
         classes=max(2, int(found.targets.max()) + 1),
         source=source,
         digest=f"none known; SHA-256 of schema and files {found.digest}",
-        columns={"client": found.clients[train.numpy()]},
+        columns={"client": clients},
+        public=public,
         notes=notes,
         split="client",
     )

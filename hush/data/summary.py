@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from hush.data.fetch import Say, say_aloud
-from hush.data.registry import load, records
+from hush.data.registry import dealing, load, records
 from hush.data.sparse import Sparse
+
+if TYPE_CHECKING:
+    from hush.data.records import Records
+    from hush.data.records.schema import Deal
 
 
 def summary(name: str | Path, say: Say = say_aloud) -> dict[str, Any]:
@@ -39,7 +43,7 @@ def summary(name: str | Path, say: Say = say_aloud) -> dict[str, Any]:
 
 def records_summary(name: str, path: Path, say: Say = say_aloud) -> dict[str, Any]:
     """What each rule kept and dropped, the features by group, the clients' rows, the labels, what was fitted."""
-    found = records(path, say)
+    found, wanted = records(path, say), dealing(path)
     _, sizes = np.unique(found.clients, return_counts=True)
     labels, counts = torch.unique(found.targets, return_counts=True)
     return {
@@ -58,8 +62,25 @@ def records_summary(name: str, path: Path, say: Say = say_aloud) -> dict[str, An
         "labels": dict(zip(map(str, labels.tolist()), counts.tolist(), strict=True)),
         "label_share": float((found.targets > 0).float().mean()),
         "patients": None if found.patients is None else len(np.unique(found.patients)),
+        "deal": None if wanted is None else _dealt(found, wanted),
         "fitted": list(found.fitted),
         "digest": found.digest,
+    }
+
+
+def _dealt(found: Records, wanted: Deal) -> dict[str, int]:
+    """The virtual clients of a run with seed 0."""
+    from hush.data.records import deal
+
+    dealt = deal(found, wanted)
+    sizes = np.bincount(dealt.clients)
+    return {
+        "clients": len(sizes),
+        "fewest": int(sizes.min()),
+        "most": int(sizes.max()),
+        "train_rows": len(dealt.train),
+        "test_rows": len(dealt.test),
+        "public_rows": len(dealt.public),
     }
 
 

@@ -7,8 +7,9 @@ from torch import Tensor
 from hush.rng import SecretSeed
 from hush.spec import Members
 from hush.task import Task
+from hush.trainers.balance import Balance
 from hush.trainers.cohort import Engine
-from hush.trainers.dpsgd import Balance, Dpsgd
+from hush.trainers.dpsgd import Dpsgd
 from hush.trainers.sgd import Sgd
 
 __all__ = ["Balance", "Dpsgd", "Engine", "Sgd", "Trainer"]

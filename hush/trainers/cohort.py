@@ -95,7 +95,8 @@ def descend(
         model, weights = found.back, weights[found.start :]
         live = None if live is None else live - found.start
         like = replace(like, rowwise=rowwise(model), rough=True)  # its first layer may work in place
-    batches = Batches(len(clients), steps, source.gather, order is None, like.rough, device)
+    again = rows.shape[1] == 1 and rows.shape[2] <= size
+    batches = Batches(len(clients), steps, source.gather, again, like.rough, device)
     if device.type != "cpu":
         model, weights = _there(model, device), weights.to(device)
         live = None if live is None else live.to(device)

@@ -16,12 +16,11 @@ from hush.rng import SecretSeed
 from hush.sampling import Sampling
 from hush.spec import Members
 from hush.task import Task
+from hush.trainers.balance import Balance, Places, downsample, labels
 from hush.trainers.clipped import Records
 from hush.trainers.cohort import Engine
 from hush.trainers.once import known
 from hush.trainers.traits import seeded, traits
-
-Balance = Literal["none", "downsample", "weights", "rates"]
 
 
 @dataclass(frozen=True)
@@ -129,7 +128,7 @@ class Dpsgd:
                 " give each row to one client, or protect clients by Clip and Noise"
             )
         if self.balance != "none":
-            _labels(task.train.targets)
+            labels(task.train.targets)
 
     def fit(
         self,
@@ -188,34 +187,24 @@ class Dpsgd:
     def _batches(self, task: Task, client: int, secret: SecretSeed, round: int) -> list[Tensor]:
         """The rows of each iteration's batch."""
         rows, rng = task.split.rows_of(client), secret.generator("records", round, client)
-        labels = _labels(task.train.targets[rows]) if self.balance != "none" else None
-        return [rows[torch.from_numpy(self._draw(len(rows), labels, rng))] for _ in range(self.steps)]
+        classes = labels(task.train.targets[rows]) if self.balance != "none" else None
+        return [rows[torch.from_numpy(self._draw(len(rows), classes, rng))] for _ in range(self.steps)]
 
-    def _draw(
-        self, count: int, labels: npt.NDArray[np.int64] | None, rng: np.random.Generator
-    ) -> npt.NDArray[np.int64]:
-        """Positions among a client's `count` records; `labels` are 0 and 1, needed to balance."""
+    def _draw(self, count: int, classes: Places | None, rng: np.random.Generator) -> Places:
+        """Positions among a client's `count` records; `classes` are 0 and 1, needed to balance."""
         if self.sampling == "fixed":
             picked = rng.choice(count, min(self.batch, count), replace=False, shuffle=False)
         else:
             chance: npt.NDArray[np.float64] | float = self.batch / count
-            if self.balance == "rates" and labels is not None:
+            if self.balance == "rates" and classes is not None:
                 share = self.share or 0.5
-                chance = chance * np.array([0.5 / (1 - share), 0.5 / share])[labels]
+                chance = chance * np.array([0.5 / (1 - share), 0.5 / share])[classes]
             picked = np.flatnonzero(rng.random(count) < chance)
-        if self.balance == "downsample" and labels is not None:
-            parts = [picked[labels[picked] == label] for label in (0, 1)]
-            fewer = min(map(len, parts))
-            picked = np.concatenate([rng.choice(part, fewer, replace=False, shuffle=False) for part in parts])
+        if self.balance == "downsample" and classes is not None:
+            picked = downsample(picked, classes, rng)
         return picked.astype(np.int64)
 
 
 def _at(weights: Tensor, live: Tensor | None, moved: Tensor) -> Tensor:
     """The weights of a client that has moved so far."""
     return weights + moved if live is None else weights.index_add(0, live, moved)
-
-
-def _labels(targets: Tensor) -> npt.NDArray[np.int64]:
-    if targets.is_floating_point() or targets.dim() != 1 or not bool(((targets == 0) | (targets == 1)).all()):
-        raise Mistake("the targets are not the classes 0 and 1, which balancing needs: set balance='none'")
-    return targets.numpy()

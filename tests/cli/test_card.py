@@ -105,6 +105,19 @@ def test_changed_sentences_are_refused(hush, runs, tmp_path, forgery):
     assert "the card says" in err
 
 
+def test_a_scheme_without_a_guarantee_says_why(hush, runs):
+    assert "none: the updates travel without a bound" in hush("privacy", "card", runs / "none")[1]
+
+
+def test_a_card_that_is_none_is_refused(hush, runs, tmp_path):
+    folder = shutil.copytree(runs / "client", tmp_path / "run")
+    stored = json.loads((folder / "privacy.json").read_text())
+    (folder / "privacy.json").write_text(json.dumps({**stored, "card": {"scheme": 3}}))
+    status, out, err = hush("privacy", "card", folder)
+    assert (status, out) == (2, "")
+    assert "holds a card that cannot be read" in err
+
+
 def test_a_reason_of_ones_own_is_refused(hush, runs, tmp_path):
     folder = shutil.copytree(runs / "none", tmp_path / "run")
     stored = json.loads((folder / "privacy.json").read_text())

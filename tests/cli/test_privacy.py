@@ -5,8 +5,6 @@ from typer.testing import CliRunner
 
 from hush.cli.privacy import app
 from hush.errors import Mistake
-from hush.privacy.card import Facts, card
-from hush.privacy.ledger import Ledger
 
 EPSILON = "epsilon --noise 1.54 --rate 1/60 --rounds 200 --delta 1e-5"
 NOISE = "noise --epsilon 1 --rate 1/60 --rounds 200 --delta 1e-5"
@@ -80,20 +78,13 @@ def test_a_mistake_is_one_sentence(option, value):
     assert result.stdout == ""
 
 
-def test_the_card_of_a_run(tmp_path):
-    facts = Facts("fl-std", False, 3, None, "pld", "poisson", 10, 5)
-    Ledger(tmp_path / "privacy.json").write_card(card(facts))
-    assert "none: the updates travel without a bound" in call("card", str(tmp_path)).stdout
-    assert answer("card", str(tmp_path)) == card(facts)
-
-
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
         (None, "cannot be read"),
         ("{", "not a whole ledger"),
         ('{"events": [], "card": null}', "has no card yet"),
-        ('{"events": [], "card": {"scheme": 3}}', "holds a card that cannot be read"),
+        ('{"events": [], "card": {"scheme": 3}}', "has no checkpoint"),
     ],
 )
 def test_a_run_without_a_card_is_a_mistake(tmp_path, content, sentence):

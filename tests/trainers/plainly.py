@@ -39,7 +39,10 @@ def plain(task: Task, trainer: Sgd, live: Tensor | None, clients: np.ndarray, se
     start = flatten(task.model).double()
     for client in clients.tolist():
         w = start.clone()
-        for batch in batches(trainer, task.split.rows_of(client), secret, round, client):
+        held = task.split.rows_of(client)
+        if trainer.balance == "downsample":
+            held = held[trainer._kept(task, client, secret, round)]
+        for batch in batches(trainer, held, secret, round, client) if len(held) else []:
             w.requires_grad_()
             views = task.layout.views(w)
             still = {name: p.double() for name, p in task.model.named_parameters() if not p.requires_grad}

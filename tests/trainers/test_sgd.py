@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from trainers.plainly import batches, plain
 
+from hush.data import Samples, Sparse
 from hush.errors import Mistake
 from hush.rng import SecretSeed
 from hush.task import Task
@@ -133,3 +134,51 @@ def test_batch_statistics_come_back(make) -> None:
 def test_refused(wrong: dict, sentence: str) -> None:
     with pytest.raises(Mistake, match=sentence):
         Sgd(**{"rate": 0.1, "steps": 1, "batch": 1, **wrong})
+
+
+def rare(inputs: str = "dense") -> Task:
+    """Six clients with 0 to 5 rows of the rarer class among 12, of rows that are dense or mostly zero."""
+    draw = torch.Generator().manual_seed(3)
+    x = torch.randn(72, 9, generator=draw) * (torch.rand(72, 9, generator=draw) < 0.4)
+    y = torch.cat([(torch.arange(12) < k).long()[torch.randperm(12, generator=draw)] for k in range(6)])
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(9, 4), nn.ReLU(), nn.Linear(4, 2))
+    train = (x, y) if inputs == "dense" else Samples(Sparse.of(x), y)
+    split = [range(12 * k, 12 * k + 12) for k in range(6)]
+    return Task(model, nn.functional.cross_entropy, train, split, (x, y))
+
+
+@pytest.mark.parametrize("inputs", ["dense", "sparse"])
+@pytest.mark.parametrize("batch", [None, 3])
+@pytest.mark.parametrize("free", [False, True])
+def test_downsampling(inputs: str, batch: int | None, free: bool) -> None:
+    """The paper's footnote 10, beside the page's SGD on the rows that are kept; a client alone has the same."""
+    task, everyone = rare(inputs), np.arange(6)
+    trainer, live = Sgd(0.3, 4, batch, free, balance="downsample"), torch.arange(0, 50, 3)
+    found = trainer.fit(task, flatten(task.model), live, everyone, SECRET, 2)
+    expected = plain(task if inputs == "dense" else rare(), trainer, live, everyone, SECRET, 2)
+    torch.testing.assert_close(found.double(), expected, rtol=1e-4, atol=1e-6)
+    assert not found[0].any()  # nobody of the rarer class: nothing moves
+    for client in everyone:
+        alone = trainer.fit(task, flatten(task.model), live, np.array([client]), SECRET, 2)
+        torch.testing.assert_close(found[client], alone[0], rtol=1e-4, atol=1e-7)
+
+
+def test_downsampling_keeps_all_of_the_rarer_class_and_as_many_others() -> None:
+    task, trainer = rare(), Sgd(0.3, 4, None, balance="downsample")
+    for client in range(6):
+        kept = trainer._kept(task, client, SECRET, 1)
+        labels = task.train.targets[task.split.rows_of(client)[kept]]
+        assert len(kept.unique()) == len(kept) == 2 * client
+        assert int(labels.sum()) == client
+    draws = {tuple(sorted(trainer._kept(task, 3, SECRET, round).tolist())) for round in range(20)}
+    assert len(draws) > 10  # anew in each round
+
+
+def test_downsampling_needs_two_classes() -> None:
+    task = rare()
+    task.train.targets[0] = 2
+    with pytest.raises(Mistake, match="not the classes 0 and 1"):
+        Sgd(0.3, 4, None, balance="downsample").fit(task, flatten(task.model), None, np.arange(6), SECRET, 1)
+    with pytest.raises(Mistake, match="choose none or downsample"):
+        Sgd(0.3, 4, None, balance="rates")

@@ -1,7 +1,8 @@
 """Hospital records: from tables in CSV or Parquet, by a schema in TOML, to sparse features."""
 
 from hush.data.records.build import Records, build, fingerprint, split
+from hush.data.records.deal import Dealt, deal
 from hush.data.records.rules import Rule
 from hush.data.records.schema import Schema, read_schema
 
-__all__ = ["Records", "Rule", "Schema", "build", "fingerprint", "read_schema", "split"]
+__all__ = ["Dealt", "Records", "Rule", "Schema", "build", "deal", "fingerprint", "read_schema", "split"]

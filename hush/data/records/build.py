@@ -50,7 +50,13 @@ def fingerprint(schema: Schema) -> str:
     paths = [*files(schema.main.path), *(path for part in schema.codes for path in files(part.path))]
     places = {"path", "vocabulary"}
     plain = schema.model_dump_json(
-        exclude={"admissions": places, "table": places, "codes": {"__all__": places}, "features": {"vocabulary"}}
+        exclude={
+            "admissions": places,
+            "table": places,
+            "codes": {"__all__": places},
+            "features": {"vocabulary"},
+            "deal": True,  # of the records that are made
+        }
     )
     listed = digest(files(words)) if words is not None else "none"
     return hashlib.sha256(f"{FORMAT} {plain} {digest(paths)} {listed}".encode()).hexdigest()

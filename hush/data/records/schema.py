@@ -121,6 +121,19 @@ class Keep(_Table):
         return self
 
 
+class Deal(_Table):
+    """Virtual clients, in place of the table's own: training rows are dealt at random, `rows` to each.
+
+    Each has a row of label 1 at least. There are `clients`, or as many as there are rows for. `public` rows are set
+    aside that no client holds. Where the schema names patients, all rows of one are dealt together, so that a client
+    may have a few more, and `public` a few fewer.
+    """
+
+    rows: Count
+    clients: Count | None = None
+    public: Count | None = None
+
+
 def _several(value: object) -> object:
     """One [codes] table, or several [[codes]]."""
     return [value] if isinstance(value, dict) else value
@@ -134,6 +147,7 @@ class Schema(_Table):
     table: Main | None = None
     features: Features
     keep: Keep = Keep()
+    deal: Deal | None = None
 
     @property
     def main(self) -> Main:
