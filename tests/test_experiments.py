@@ -23,7 +23,7 @@ HOSPITAL = str(Path(__file__).parents[1] / "examples" / "hospital" / "schema.tom
 def test_two_rounds(path, tmp_path, monkeypatch, capsys):
     wanted = config.read(path)
     clip = []
-    if wanted.scheme.clip == "paper":  # the table knows Fashion-MNIST alone
+    if wanted.scheme.clip == "paper":  # the tables do not know the data that stand in
         clip = ["--clip", str(paper_clip(wanted.scheme.name, wanted.data.name, wanted.scheme.ratio))]
     small = ["--data", HOSPITAL, "--rounds", "2"] if wanted.data.name == "premier-like" else SMALL
     if wanted.data.clients == 31:  # the third paper's nodes, all of them in every round
