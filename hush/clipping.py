@@ -40,8 +40,8 @@ PAPER_CLIP: dict[str, dict[str, dict[float, float]]] = {
         "fl-top-dp": dict(zip(_R, (0.50, 0.61, 0.64, 0.87, 1.0), strict=True)),
         "fl-std-dp": {1.0: 2.40},
     },
-    "premier-like": _MEDICAL,
-    "diabetes130": _MEDICAL,
+    "premier-virtual": _MEDICAL,
+    "diabetes130-virtual": _MEDICAL,
 }
 SETS = 100
 
@@ -74,7 +74,7 @@ def public_bound(found: Entry, knobs: Knobs, task: Task, seed: PublicSeed) -> fl
 
 def paper_clip(name: str, data: str, ratio: float) -> float:
     """The bound S that the paper used for this scheme, data set and ratio."""
-    table = PAPER_CLIP.get(data, {}).get(entry(name).name, {})
+    table = PAPER_CLIP.get(data.partition(":")[0], {}).get(entry(name).name, {})
     if 1.0 in table:
         return table[1.0]
     if ratio not in table:
