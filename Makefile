@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-kernels bench check format clean
+.PHONY: demo test test-kernels tables bench check format clean
 
 # The stamp is younger than the files that say what to install, or the environment is made anew.
 $(VENV)/installed: pyproject.toml constraints.txt
@@ -39,6 +39,10 @@ KERNELS := ATEN_CPU_CAPABILITY=default MKL_ENABLE_INSTRUCTIONS=SSE4_2 MKL_CBWR=C
 test-kernels: $(VENV)/installed
 	$(KERNELS) $(BIN)/pytest tests/contracts tests/reference tests/trainers tests/features tests/test_rounds.py \
 	  tests/test_resume.py tests/test_workers.py tests/cli/test_house.py
+
+# The tables and figures of the papers' READMEs, from their results.
+tables: $(VENV)/installed
+	@$(BIN)/hush reproduce --tables
 
 # About half an hour on a quiet machine; builds an environment for each peer the first time.
 bench: $(VENV)/installed

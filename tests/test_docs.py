@@ -13,6 +13,8 @@ import pytest
 
 from hush.catalogue import ENTRIES
 from hush.cli import main
+from hush.reproduce import figures, papers
+from hush.reproduce.tables import filled
 
 ROOT = Path(__file__).parent.parent
 TEXTS = [
@@ -208,6 +210,18 @@ def test_table_of_the_house_benchmark():
     assert f"takes {results['fl-top-dp / hush']['CPU']:.0f} times the CPU time of `hush`" in text
     first, second = (1 / results["scattering"][f"order {order}"]["Kymatio / hush"] for order in (1, 2))
     assert f"takes {first:.2f} of Kymatio's CPU time at order 1, and {second:.2f} at order 2" in " ".join(text.split())
+
+
+@pytest.mark.parametrize("paper", papers(ROOT / "experiments"), ids=lambda paper: paper.folder.name)
+def test_tables_of_the_papers_are_those_of_their_results(paper):
+    """`make tables` changes nothing; no figure of a table is typed by hand."""
+    text = (paper.folder / "README.md").read_text()
+    assert filled(text, {table.name: table for table in paper.tables}) == text
+
+
+def test_figures_of_the_papers_are_those_of_their_results(tmp_path):
+    folder = shutil.copytree(ROOT / "experiments", tmp_path / "experiments")
+    assert figures.write(folder) == []
 
 
 def test_table_of_dropouts():

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from hush import __version__, files
-from hush.cli import compare, data, privacy, run, schemes
+from hush.cli import compare, data, privacy, reproduce, run, schemes
 from hush.config import MODES
 from hush.errors import Mistake, Stopped
 
@@ -24,6 +24,7 @@ app.command("schemes")(schemes.schemes)
 app.add_typer(privacy.app, name="privacy")
 app.add_typer(data.app, name="data")
 app.command("compare")(compare.compare)
+app.command("reproduce")(reproduce.reproduce)
 
 
 def _version(wanted: bool) -> None:

@@ -1,0 +1,180 @@
+"""hush reproduce: a paper's table, run again, paper beside ours."""
+
+import json as encoder
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Column, Table
+
+from hush.errors import Mistake, Stopped
+
+if TYPE_CHECKING:
+    from hush.reproduce.tables import Line
+    from hush.reproduce.work import Job
+
+QUIET = 30.0  # seconds between two lines of a log
+
+Name = Annotated[str | None, typer.Argument(metavar="[TABLE]", help="A table, as u-table1; --list names all.")]
+Rows = Annotated[list[str] | None, typer.Option("--rows", help="Rows of it, as fl-top-dp@0.5%; all if left out.")]
+Seeds = Annotated[int, typer.Option(min=1, max=1000, help="Runs of each row, with the seeds 0, 1, ...")]
+Workers = Annotated[int | None, typer.Option(min=1, max=512, help="Runs at a time; one for each core if left out.")]
+Listed = Annotated[bool, typer.Option("--list", help="Every row: what was published, what was run, what it takes.")]
+Tables = Annotated[bool, typer.Option("--tables", help="Write tables and figures of experiments/ anew from results.")]
+Out = Annotated[Path, typer.Option("--out", help="Where the runs are kept.")]
+Experiments = Annotated[Path | None, typer.Option(help="The folder of experiments; that of the clone if left out.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+def reproduce(
+    table: Name = None,
+    rows: Rows = None,
+    seeds: Seeds = 1,
+    workers: Workers = None,
+    listed: Listed = False,
+    tables: Tables = False,
+    out: Out = Path("runs/reproduce"),
+    experiments: Experiments = None,
+    json: Json = False,
+) -> None:
+    """Run the rows of a paper's table that have no result yet, and set paper and ours side by side.
+
+    A run that was stopped or killed goes on with the same command. Results go to results.csv of the paper's folder.
+    """
+    folder = _folder(experiments)
+    if tables:
+        if table is not None or listed:
+            raise Mistake("--tables writes all tables: leave the table and --list out")
+        _write(folder, json)
+        return
+    if listed:
+        _list(folder, table, out, json)
+        return
+    if table is None:
+        raise Mistake("name a table, as u-table1: `hush reproduce --list` has all of them")
+    _run(folder, table, rows or [], seeds, workers, out, json)
+
+
+def _folder(given: Path | None) -> Path:
+    if given is not None:
+        return given
+    here = Path("experiments")
+    return here if here.is_dir() else Path(__file__).parents[2] / "experiments"
+
+
+def _run(folder: Path, name: str, names: list[str], seeds: int, workers: int | None, out: Path, json: bool) -> None:
+    import os
+
+    from hush.reproduce import plan, work
+    from hush.reproduce.tables import lines
+
+    found = plan.find(folder, name)
+    wanted = plan.chosen(found, names)
+    jobs = [work.Job(row, seed, out) for seed in range(seeds) for row in wanted]
+    missing = [job for job in jobs if not job.done()]
+    try:
+        failed = _watched(missing, workers or os.cpu_count() or 1) if missing else {}
+    except KeyboardInterrupt:
+        raise Stopped("stopped; the same command goes on") from None
+    made = lines(found, wanted, out)
+    if json:
+        print(encoder.dumps({"rows": [line.plain() for line in made], "failed": failed}, allow_nan=False))
+    else:
+        _show(f"{found.title}: {found.measure}", [line.brief() for line in made])
+    if failed:
+        first = next(iter(failed))
+        more = f" ({len(failed) - 1} more failed)" if len(failed) > 1 else ""
+        raise Mistake(f"{first}: {failed[first]}{more}")
+
+
+def _watched(jobs: list["Job"], workers: int) -> dict[str, str]:
+    """Run the jobs with a bar for each on standard error; a log gets a line now and then."""
+    from hush.reproduce import work
+
+    notes = Console(stderr=True)
+    bars: dict[str, TaskID] = {}
+    told: dict[str, float] = {}
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[facts]}"),
+        console=notes,
+    ) as progress:
+        whole = progress.add_task("runs", total=len(jobs), facts="")
+
+        def say(job: "Job", facts: str, done: int, total: int) -> None:
+            if facts == "done":
+                progress.advance(whole)
+                if job.name in bars:
+                    progress.remove_task(bars.pop(job.name))
+                return
+            if job.name not in bars:
+                bars[job.name] = progress.add_task(job.name, total=total or None, facts=facts)
+            progress.update(bars[job.name], completed=done, total=total or None, facts=facts)
+            if not notes.is_terminal and time.monotonic() - told.get(job.name, -QUIET) >= QUIET:
+                notes.print(f"{job.name}: round {done} of {total}  {facts}" if total else f"{job.name}: {facts}")
+                told[job.name] = time.monotonic()
+
+        return work.run(jobs, workers, say)
+
+
+def _list(folder: Path, name: str | None, out: Path, json: bool) -> None:
+    from hush.reproduce.plan import find, papers
+    from hush.reproduce.tables import lines
+
+    chosen = [find(folder, name)] if name else [table for paper in papers(folder) for table in paper.tables]
+    found = [line for table in chosen for line in lines(table, where=out)]
+    if json:
+        print(encoder.dumps({"rows": [line.plain() for line in found]}, allow_nan=False))
+        return
+    _show("", [_listed(line) for line in found])
+
+
+def _listed(line: "Line") -> dict[str, str]:
+    plain = line.plain()
+    numbers = {key: "-" if plain[key] is None else f"{plain[key]:g}" for key in ("paper", "ours")}
+    return {
+        "table": plain["table"],
+        "row": plain["row"],
+        "measure": plain["measure"],
+        **numbers,
+        "seeds": str(len(plain["seeds"])),
+        "state": plain["state"],
+        "a run takes": _cost(line),
+    }
+
+
+def _cost(line: "Line") -> str:
+    """By what this machine has run; else by the result's own run, which was elsewhere."""
+    if line.row.table.kind != "run":
+        return "seconds"
+    for seconds, where in ((line.seconds, ""), (line.elsewhere, ", elsewhere")):
+        if seconds is not None:
+            return (f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s") + where
+    return "not measured"
+
+
+def _show(title: str, rows: list[dict[str, str]]) -> None:
+    heads = list(dict.fromkeys(head for row in rows for head in row))
+    table = Table(*(Column(head, no_wrap=True) for head in heads), title=title or None)
+    for row in rows:
+        table.add_row(*(row.get(head, "-") for head in heads))
+    console = Console()
+    (console if console.is_terminal else Console(width=160)).print(table)  # a file has no width of its own
+
+
+def _write(folder: Path, json: bool) -> None:
+    from hush.reproduce import figures, tables
+
+    changed: list[Any] = [*tables.write(folder), *figures.write(folder)]
+    if json:
+        print(encoder.dumps({"written": [str(path) for path in changed]}))
+    else:
+        print(
+            "\n".join(f"written: {path}" for path in changed) or "all tables and figures are as the results have them"
+        )

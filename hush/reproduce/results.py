@@ -1,0 +1,189 @@
+"""What was measured for the rows, as results.csv and facts.csv keep it beside the published figures."""
+
+import csv
+import io
+import math
+import subprocess
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from hush import files
+from hush.experiment import DELTA
+from hush.privacy import Ledger, model_epsilon, paper_epsilon
+from hush.report import runs
+
+Key = tuple[str, str, int]
+
+
+@dataclass(frozen=True)
+class Result:
+    """One run of a row.
+
+    `best` is the measure in its best round, as the papers report it, of `evaluated` rounds; `last` that of the last
+    round. kB are payload per client, `_best` up to the best round, as the papers count. `epsilon_paper` is the paper's
+    count up to the best round; `epsilon_model` and `epsilon_server` hold for the whole run.
+    """
+
+    setting: str
+    row: str
+    seed: int
+    rounds: int
+    evaluated: int
+    measure: str
+    best: float
+    round_best: int
+    last: float
+    auroc_best: float | None
+    up_kB: float
+    down_kB: float
+    up_kB_best: float
+    down_kB_best: float
+    clip: float | None
+    epsilon_paper: float | None
+    epsilon_model: float | None
+    epsilon_server: float | None
+    seconds: float | None
+    commit: str
+    command: str
+
+    @property
+    def key(self) -> Key:
+        """One result each."""
+        return self.setting, self.row, self.seed
+
+    @property
+    def complete(self) -> bool:
+        """Whether every round was evaluated, as the papers' best rounds are."""
+        return self.evaluated >= self.rounds
+
+    def value(self, measure: str) -> float | None:
+        """A figure by the name of its column in published.csv."""
+        if measure == "up_MB":
+            return self.up_kB / 1000
+        return self.auroc_best if measure == "auroc" else self.best
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A figure that needs no run: a clipping bound, a count of rows."""
+
+    setting: str
+    row: str
+    seed: int
+    measure: str
+    value: float
+    commit: str
+
+
+def read(folder: Path) -> list[Result]:
+    """The results of a paper's folder."""
+    return [_typed(Result, line) for line in _lines(folder / "results.csv")]
+
+
+def facts(folder: Path) -> list[Fact]:
+    """The facts of a paper's folder."""
+    return [_typed(Fact, line) for line in _lines(folder / "facts.csv")]
+
+
+def add(folder: Path, found: Result | Sequence[Fact]) -> None:
+    """Put a result, or the facts of a row, in its place: sorted, one of a kind."""
+    if isinstance(found, Result):
+        kept = {one.key: one for one in (*read(folder), found)}
+        write(folder / "results.csv", Result, [kept[key] for key in sorted(kept)])
+        return
+    known = {(one.setting, one.row, one.seed, one.measure): one for one in (*facts(folder), *found)}
+    write(folder / "facts.csv", Fact, [known[key] for key in sorted(known)])
+
+
+def write(path: Path, kind: type[Result] | type[Fact], rows: Iterable[Result | Fact]) -> None:
+    """A CSV file, whole or not at all."""
+    text = io.StringIO()
+    table = csv.DictWriter(text, [one.name for one in fields(kind)], lineterminator="\n")
+    table.writeheader()
+    for row in rows:
+        table.writerow({key: "" if value is None else value for key, value in asdict(row).items()})
+    files.write(path, text.getvalue().encode())
+
+
+def of_run(path: Path, row: tuple[str, str], measure: str, commit: str, command: str) -> Result:
+    """The result of a finished run."""
+    run = runs.read(path)
+    points = runs.accuracies(run, measure)
+    best_round, best = max(points, key=lambda point: (point[1], -point[0]))
+    at = next(one for one in run.rounds if one["round"] == best_round)
+    last, delta = run.last, run.delta or DELTA
+    events = Ledger.load(path / "privacy.json").events
+    spent = [event for event in events if event.round <= best_round]
+    server = last["epsilon"].get("server")
+    return Result(
+        *row,
+        seed=run.config["run"]["seed"],
+        rounds=last["round"],
+        evaluated=len(points),
+        measure=measure,
+        best=best,
+        round_best=best_round,
+        last=points[-1][1],
+        auroc_best=at.get("auroc"),
+        up_kB=_payload(last, "up"),
+        down_kB=_payload(last, "down"),
+        up_kB_best=_payload(at, "up"),
+        down_kB_best=_payload(at, "down"),
+        clip=_number(run.config["scheme"].get("clip")),
+        epsilon_paper=_up(paper_epsilon(spent, delta)) if spent else None,
+        epsilon_model=_up(model_epsilon(events, delta)) if events else None,
+        epsilon_server=_up(server) if runs.finite(server) else None,
+        seconds=round(sum(one["seconds"] for one in run.rounds), 1),
+        commit=commit,
+        command=command,
+    )
+
+
+def commit(folder: Path) -> str:
+    """The tree's commit, with + behind it if code or configurations were changed since; unknown without git."""
+    try:
+        head = _git(folder, "rev-parse", "--short=7", "HEAD").strip()
+        names = (line[3:] for line in _git(folder, "status", "--porcelain", "--untracked-files=no").splitlines())
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return head + "+" * any(name.endswith((".py", ".toml", "published.csv")) for name in names)
+
+
+def _git(folder: Path, *words: str) -> str:
+    return subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True, text=True).stdout
+
+
+def _up(epsilon: float) -> float:
+    """Four decimals, never below."""
+    return math.ceil(epsilon * 10_000 * (1 - 1e-9)) / 10_000
+
+
+def _payload(row: dict[str, Any], way: str) -> float:
+    return round(float(row["bytes"][way]["payload"]["mean"]) / 1000, 2)
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _lines(path: Path) -> list[dict[str, str]]:
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def _typed(kind: Any, line: dict[str, str]) -> Any:
+    """Numbers as numbers, and nothing where there is none."""
+    values: dict[str, Any] = {}
+    for one in fields(kind):
+        text, wanted = line[one.name], str(one.type)
+        if "str" in wanted:
+            values[one.name] = text
+        elif text == "":
+            values[one.name] = None
+        else:
+            values[one.name] = int(text) if "int" in wanted else float(text)
+    return kind(**values)

@@ -1,0 +1,221 @@
+"""Rows run in parallel, a process for each run: killed at any moment, the same command goes on."""
+
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+from hush.config import Config
+from hush.errors import Mistake
+from hush.reproduce import results
+from hush.reproduce.plan import Row
+from hush.reproduce.results import Fact
+
+PATIENCE = 600.0  # seconds for an earlier process to finish its round
+Say = Callable[["Job", str, int, int], None]  # of a job: what it does, and how many rounds of how many are done
+
+
+@dataclass(frozen=True)
+class Job:
+    """A row with a seed, and the directory of its run."""
+
+    row: Row
+    seed: int
+    runs: Path
+
+    @property
+    def name(self) -> str:
+        """As the table's row, with the seed."""
+        return f"{self.row.name} seed {self.seed}"
+
+    @property
+    def path(self) -> Path:
+        """Where the run is."""
+        setting, name = self.row.key
+        return self.runs / setting / f"{name}-{self.seed}"
+
+    @property
+    def command(self) -> str:
+        """What runs it."""
+        seeds = f" --seeds {self.seed + 1}" if self.seed else ""
+        name = f'"{self.row.name}"' if " " in self.row.name else self.row.name
+        return f"hush reproduce {self.row.table.name} --rows {name}{seeds}"
+
+    def done(self) -> bool:
+        """Whether its figures are in the paper's folder."""
+        folder, table = self.row.table.paper.folder, self.row.table
+        if table.kind == "run":
+            return (*self.row.key, self.seed) in {one.key for one in results.read(folder) if one.complete}
+        return (*self.row.key, self.seed) in {(one.setting, one.row, one.seed) for one in results.facts(folder)}
+
+
+def run(jobs: Sequence[Job], workers: int, say: Say) -> dict[str, str]:
+    """Run what is missing, `workers` at a time; the mistakes by job. Each result is written as it comes.
+
+    Rows of several tables with one setting and name are one run.
+    """
+    waiting = list({(*job.row.key, job.seed): job for job in jobs if not job.done()}.values())
+    context = multiprocessing.get_context("spawn")
+    active: dict[Connection, tuple[Job, Any]] = {}
+    failed: dict[str, str] = {}
+    threads = max(1, (os.cpu_count() or 1) // workers)
+    try:
+        while waiting or active:
+            while waiting and len(active) < workers:
+                job = waiting.pop(0)
+                ours, theirs = context.Pipe(duplex=False)
+                process = context.Process(target=_work, args=(theirs, _order(job), threads), daemon=False)
+                process.start()
+                theirs.close()
+                active[ours] = job, process
+            for ready in wait(list(active)):
+                assert isinstance(ready, Connection)
+                job, process = active[ready]
+                try:
+                    message = ready.recv()
+                except EOFError:
+                    message = ("failed", "its process ended without a word: run the command again to go on")
+                if message[0] == "round":
+                    say(job, *message[1:])
+                    continue
+                if message[0] == "done":
+                    results.add(job.row.table.paper.folder, message[1])
+                    say(job, "done", 1, 1)
+                else:
+                    failed[job.name] = message[1]
+                process.join()
+                ready.close()
+                del active[ready]
+    finally:
+        for ready, (_, process) in active.items():
+            ready.close()  # which ends a process after its round
+            process.join()
+    return failed
+
+
+@dataclass(frozen=True)
+class _Order:
+    """What a process needs to know of a job."""
+
+    key: tuple[str, str]
+    kind: str
+    measure: str
+    seed: int
+    config: Config
+    path: Path
+    folder: Path
+    command: str
+
+
+def _order(job: Job) -> _Order:
+    row = job.row
+    return _Order(
+        row.key,
+        row.table.kind,
+        row.table.setting.measure,
+        job.seed,
+        row.config(job.seed),
+        job.path,
+        row.table.paper.folder,
+        job.command,
+    )
+
+
+def _work(told: Connection, order: _Order, threads: int) -> None:
+    """In a process of its own. Whoever waits for it may be gone: then it ends, after a round, with all on disk."""
+    import torch
+
+    torch.set_num_threads(threads)
+    do = {"run": _train, "clip": _bound, "data": _count}[order.kind]
+    try:
+        for message in do(order, threads):
+            told.send(message)
+    except (BrokenPipeError, ConnectionResetError):
+        return
+    except KeyboardInterrupt:
+        return
+    except Mistake as mistake:
+        told.send(("failed", str(mistake)))
+
+
+def _train(order: _Order, threads: int) -> Iterator[tuple[Any, ...]]:
+    from hush import job
+    from hush.experiment import build
+
+    yield "round", "loading the data", 0, 0
+    wanted, kept = order.config, order.path / "config.toml"
+    run = wanted.run.model_copy(update={"workers": threads})
+    if kept.exists():  # measured when the run began: measured again it might come out otherwise
+        from hush import config
+
+        run = run.model_copy(update={"engine": config.read(kept).run.engine})
+    built = build(wanted.model_copy(update={"run": run}))
+    job.open_directory(order.path, built.config, resume=True)
+    tree = _tree(order)
+    for row in _patient(lambda: job.execute(built, order.path)):
+        value = row[order.measure] if row[order.measure] is not None else row[f"best_{order.measure}"]
+        yield "round", "" if value is None else f"{order.measure} {value:.3f}", row["round"], built.config.run.rounds
+    yield "done", results.of_run(order.path, order.key, order.measure, tree, order.command)
+
+
+def _patient(begin: Callable[[], Iterator[Any]]) -> Iterator[Any]:
+    """What `begin` yields, once the process of an earlier command has let go of the directory."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        started = False
+        try:
+            for one in begin():
+                started = True
+                yield one
+            return
+        except Mistake as mistake:
+            if started or "in use by another process" not in str(mistake) or time.monotonic() > until:
+                raise
+            time.sleep(0.5)
+
+
+def _tree(order: _Order) -> str:
+    """The commits that computed the run, in order; kept beside it."""
+    place, now = order.path / "commits.txt", results.commit(order.folder)
+    known = place.read_text().split() if place.exists() else []
+    if not known or known[-1] != now:
+        known.append(now)
+        place.write_text("\n".join(known) + "\n")
+    return " ".join(known)
+
+
+def _bound(order: _Order, threads: int) -> Iterator[tuple[Any, ...]]:
+    from hush.experiment import build
+
+    yield "round", "training on the public batch", 0, 0
+    found = build(order.config).config.scheme.clip
+    assert isinstance(found, float)
+    facts = (Fact(*order.key, order.seed, "clip", round(found, 5), results.commit(order.folder)),)
+    yield "done", facts
+
+
+def _count(order: _Order, threads: int) -> Iterator[tuple[Any, ...]]:
+    """Rows of the training or of the test part: by label, and by client."""
+    import numpy as np
+
+    from hush.data.records import split
+    from hush.data.registry import records, schema_of
+
+    yield "round", "counting rows", 0, 0
+    place = schema_of(order.config.data.name)
+    if place is None:
+        raise Mistake(f"{order.config.data.name} is no set of hospital records: only these have such a table")
+    found = records(place[0])
+    train, test = split(found, seed=order.seed)
+    rows = train if order.key[1] == "train" else test
+    _, sizes = np.unique(found.clients[rows.numpy()], return_counts=True)
+    positive = int((found.targets[rows] > 0).sum())
+    known: dict[str, float] = {"positive": positive, "negative": len(rows) - positive, "total": len(rows)}
+    known |= {"min": int(sizes.min()), "max": int(sizes.max())}
+    known |= {"mean": round(float(sizes.mean()), 2), "std": round(float(sizes.std()), 2)}
+    made = results.commit(order.folder)
+    yield "done", tuple(Fact(*order.key, order.seed, measure, value, made) for measure, value in known.items())

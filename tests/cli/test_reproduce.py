@@ -1,0 +1,271 @@
+"""hush reproduce on a small paper: what is run, what is kept, and what a kill leaves."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from hush import config
+from hush.catalogue import entry
+from hush.checks import check
+from hush.errors import Mistake
+from hush.reproduce import plan, results, tables
+
+HUSH = Path(sys.executable).parent / "hush"
+CONFIG = """\
+[data]
+name = "digits"
+clients = 40
+
+[model]
+name = "linear"
+
+[scheme]
+name = "fl-top-dp"
+ratio = 0.1
+delta = 1e-3
+clip = 0.5
+noise = 1.0
+
+[sampling]
+kind = "fixed"
+cohort = 10
+
+[run]
+rounds = 6
+eval_every = 1
+"""
+TABLES = """\
+[settings.small]
+config = "small.toml"
+measure = "accuracy"
+
+[[settings.small.where]]
+match = { scheme = "fl-top" }
+change = { train = { rate = 0.3 } }
+
+[tables.t1]
+title = "Table 1"
+setting = "small"
+
+[tables.t2]
+title = "Table 2: bounds"
+setting = "small"
+kind = "clip"
+measure = "clip"
+
+[tables.mine]
+title = "Ours"
+setting = "small"
+
+[tables.mine.rows]
+"fl-top-dp S=1" = { scheme = { name = "fl-top-dp", ratio = 0.2, clip = 1.0 } }
+
+[figures.ratios]
+tables = ["t1"]
+title = "Digits"
+label = "accuracy"
+schemes = ["fl-top", "fl-top-dp"]
+"""
+PUBLISHED = """\
+table,row,scheme,ratio,accuracy,round,up_kB,down_kB,epsilon,clip
+t1,fl-top@10%,fl-top,0.1,0.60,6,1.2,1.2,none,
+t1,fl-top-dp@10%,fl-top-dp,0.1,0.5,5,1.2,1.2,1.5,
+t1,fl-top-dp@20%,fl-top-dp,0.2,,,,,,
+t2,fl-top-dp@10%,fl-top-dp,0.1,,,,,,0.3
+"""
+README = "# Small\n\n<!-- table: t1 -->\n<!-- end -->\n\nmore\n\n<!-- table: t2 -->\nold figures\n<!-- end -->\n"
+
+
+def written(folder):
+    """The folder of experiments that holds the paper, and the runs beside it."""
+    paper = folder / "experiments" / "small"
+    paper.mkdir(parents=True)
+    texts = {"small.toml": CONFIG, "tables.toml": TABLES, "published.csv": PUBLISHED, "README.md": README}
+    for name, text in texts.items():
+        (paper / name).write_text(text)
+    return folder / "experiments"
+
+
+def command(paper, *words):
+    return [HUSH, "reproduce", *words, "--experiments", paper, "--out", paper.parent / "runs"]
+
+
+@pytest.fixture
+def paper(tmp_path):
+    """Nothing is run yet."""
+    return written(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def once(tmp_path_factory):
+    """Two rows are run, one of them with two seeds, and the answer to the command."""
+    paper = written(tmp_path_factory.mktemp("done"))
+    words = ("t1", "--rows", "fl-top@10%,fl-top-dp@10%", "--workers", "2", "--json")
+    first = subprocess.run(command(paper, *words), capture_output=True, text=True, check=True)
+    more = subprocess.run(
+        command(paper, "t1", "--rows", "fl-top-dp@10%", "--seeds", "2"), capture_output=True, text=True, check=True
+    )
+    return paper, json.loads(first.stdout)["rows"], more
+
+
+@pytest.fixture
+def done(once, tmp_path):
+    """A copy of the same."""
+    return shutil.copytree(once[0].parent, tmp_path / "copy") / "experiments"
+
+
+@pytest.fixture
+def reproduce(hush):
+    """The command in this process, with --json."""
+
+    def call(paper, *words):
+        status, out, err = hush(*command(paper, *words)[1:], "--json")
+        assert status == 0, err
+        return json.loads(out)
+
+    return call
+
+
+def test_a_row_is_a_configuration(paper):
+    rows = {row.name: row.config(3) for row in plan.find(paper, "t1").rows}
+    assert rows["fl-top@10%"].scheme.name == "fl-top"
+    assert rows["fl-top@10%"].scheme.noise is None  # it has none to set
+    assert rows["fl-top@10%"].train.rate == 0.3
+    assert rows["fl-top-dp@20%"].scheme.ratio == 0.2
+    assert rows["fl-top-dp@20%"].scheme.clip == 0.5
+    assert rows["fl-top-dp@20%"].run.seed == 3
+    (own,) = plan.find(paper, "mine").rows
+    assert own.config(0).scheme.clip == 1.0
+    (bound,) = plan.find(paper, "t2").rows
+    assert bound.config(0).scheme.clip == "public"
+
+
+def test_a_table_is_run(once):
+    paper, rows, more = once
+    assert [row["row"] for row in rows] == ["fl-top@10%", "fl-top-dp@10%"]
+    for row in rows:
+        assert (row["seeds"], row["state"]) == ([0], "done")
+        assert row["difference"] == pytest.approx(row["ours"] - row["paper"])
+    kept = results.read(paper / "small")
+    wanted = [("fl-top-dp@10%", 0), ("fl-top-dp@10%", 1), ("fl-top@10%", 0)]
+    assert [one.key for one in kept] == [("small", *one) for one in wanted]
+    for one in kept:
+        run = paper.parent / "runs" / "small" / f"{one.row}-{one.seed}"
+        points = [json.loads(line)["accuracy"] for line in (run / "rounds.jsonl").read_text().splitlines()]
+        assert (one.rounds, one.evaluated, one.last) == (6, 6, points[-1])
+        assert one.best == max(points) == points[one.round_best - 1]
+        assert (one.epsilon_model is None) == one.row.startswith("fl-top@")
+        assert one.up_kB_best <= one.up_kB
+    assert "fl-top-dp@10% seed 1" in more.stderr
+    assert "seed 0" not in more.stderr  # nothing is run twice
+    both = [one.best for one in kept[:2]]
+    assert f"{sum(both) / 2:.3f} ({min(both):.3f} to {max(both):.3f})" in more.stdout
+
+
+def test_every_row_is_listed(reproduce, done):
+    rows = reproduce(done, "--list")["rows"]
+    assert {"table", "row", "paper", "ours", "seeds", "state", "seconds"} <= set(rows[0])
+    assert [row["state"] for row in rows] == ["done", "done", "not run", "not run", "not run"]
+    assert [row["ours"] is None for row in rows] == [False, False, True, True, True]
+    assert [row["paper"] for row in rows] == [0.6, 0.5, None, 0.3, None]
+    assert rows[0]["seconds"] > 0  # measured here
+
+
+def test_bounds_need_no_run(reproduce, paper):
+    (row,) = reproduce(paper, "t2")["rows"]
+    (fact,) = results.facts(paper / "small")
+    assert row["ours"] == fact.value > 0
+    assert row["paper"] == 0.3
+
+
+def test_killed_at_any_moment_it_goes_on(reproduce, paper):
+    """With SIGKILL to the command itself: its process ends by itself, and the run is as if undisturbed."""
+    file = paper / "small" / "small.toml"
+    file.write_text(file.read_text().replace("rounds = 6", "rounds = 40"))
+    words = ("t1", "--rows", "fl-top-dp@10%", "--workers", "1")
+    log = paper.parent / "runs" / "small" / "fl-top-dp@10%-0" / "rounds.jsonl"
+    began = subprocess.Popen(command(paper, *words), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    until = time.monotonic() + 120
+    while not (log.exists() and log.stat().st_size) and time.monotonic() < until:
+        time.sleep(0.01)
+    os.kill(began.pid, signal.SIGKILL)
+    began.wait()
+    assert not results.read(paper / "small")
+    assert reproduce(paper, "--list", "t1")["rows"][1]["state"] == "interrupted"
+    (row,) = reproduce(paper, *words)["rows"]
+    assert row["state"] == "done"
+    (row,) = plan.chosen(plan.find(paper, "t1"), ["fl-top-dp@10%"])
+    whole = paper.parent / "whole.toml"
+    whole.write_text(config.dump(row.config(0)))
+    subprocess.run([HUSH, "run", whole, "--out", paper.parent / "whole"], check=True, capture_output=True)
+    model = log.with_name("model.safetensors").read_bytes()
+    assert model == (paper.parent / "whole" / "model.safetensors").read_bytes()
+
+
+def test_tables_and_figures_are_written_from_results(reproduce, done):
+    assert {Path(path).name for path in reproduce(done, "--tables")["written"]} == {"README.md", "ratios.svg"}
+    assert reproduce(done, "--tables")["written"] == []
+    text = (done / "small" / "README.md").read_text()
+    assert "old figures" not in text
+    assert text.count("<!-- end -->") == 2
+    assert "| fl-top-dp@20% | - | not run | - |" in text
+    best = results.read(done / "small")[-1].best
+    assert f"| fl-top@10% | 0.6 | {best:.3f} | {best - 0.6:+.3f} |" in text
+    assert "more" in text
+
+
+def test_a_result_of_fewer_evaluations_is_told(done):
+    path = done / "small" / "results.csv"
+    path.write_text(path.read_text().replace("fl-top@10%,0,6,6,", "fl-top@10%,0,6,3,"))
+    lines = {line.row.name: line for line in tables.lines(plan.find(done, "t1"))}
+    assert lines["fl-top@10%"].state == "evaluated in part"
+    assert lines["fl-top-dp@10%"].state == "done"
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ((), "name a table, as u-table1"),
+        (("t9",), "table 't9' is not known: choose from t1, t2, mine"),
+        (("t1", "--rows", "fl-sign"), "row 'fl-sign' is not in t1"),
+        (("t1", "--tables"), "leave the table and --list out"),
+    ],
+)
+def test_mistakes(hush, paper, words, sentence):
+    status, out, err = hush(*command(paper, *words)[1:])
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert sentence in err
+
+
+def test_a_run_that_fails_is_told(hush, paper):
+    file = paper / "small" / "tables.toml"
+    file.write_text(file.read_text().replace("clip = 1.0", "clip = 1.0, gamma = 2.0"))
+    status, _, err = hush(*command(paper, "mine")[1:])
+    assert status == 2
+    assert "fl-top-dp S=1 seed 0: fl-top-dp has no gamma to set" in err.splitlines()[-1]
+    assert "Traceback" not in err
+
+
+def test_without_experiments_it_is_told(tmp_path):
+    with pytest.raises(Mistake, match="clone of the project"):
+        plan.papers(tmp_path)
+
+
+def test_every_row_of_the_papers_has_a_configuration():
+    """Each is one that `hush run` would take; nothing is loaded."""
+    rows = 0
+    for paper in plan.papers(Path(__file__).parents[2] / "experiments"):
+        for table in paper.tables:
+            assert table.rows, table.name
+            for row in table.rows:
+                wanted = row.config(0)
+                check(wanted, entry(wanted.scheme.name))
+                rows += 1
+    assert rows > 300
