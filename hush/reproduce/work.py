@@ -1,5 +1,6 @@
 """Rows run in parallel, a process for each run: killed at any moment, the same command goes on."""
 
+import contextlib
 import multiprocessing
 import os
 import time
@@ -131,15 +132,12 @@ def _work(told: Connection, order: _Order, threads: int) -> None:
 
     torch.set_num_threads(1)  # on any number of cores: the last bits of a sum depend on it; hush's workers do not
     do = {"run": _train, "clip": _bound, "data": _count}[order.kind]
-    try:
-        for message in do(order, threads):
-            told.send(message)
-    except (BrokenPipeError, ConnectionResetError):
-        return
-    except KeyboardInterrupt:
-        return
-    except Mistake as mistake:
-        told.send(("failed", str(mistake)))
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
+        try:
+            for message in do(order, threads):
+                told.send(message)
+        except Mistake as mistake:
+            told.send(("failed", str(mistake)))
 
 
 def _train(order: _Order, threads: int) -> Iterator[tuple[Any, ...]]:

@@ -57,8 +57,8 @@ class Engine:
 
 def block(task: Task, live: Tensor | None) -> int:
     """How many clients a block has by default."""
-    if sparse.trainable(task) is not None:
-        return lockstep.chunk_of(task.layout.size, shared=False)
+    if sparse.trainable(task) is not None:  # one client after the other; a block is what their updates take
+        return min(25, lockstep.chunk_of(task.layout.size if live is None else len(live), shared=False))
     found = _cut(task, live)
     if found is None:
         return lockstep.chunk_of(task.layout.size, live is not None)

@@ -34,9 +34,10 @@ def said(*words: str) -> str:
 
 def test_list_names_every_set() -> None:
     sets = json.loads(said("list", "--json"))["sets"]
-    pictures, records = ["fashion-mnist", "mnist", "cifar10", "cifar100", "digits"], ["diabetes130", "premier-like"]
+    pictures = ["fashion-mnist", "mnist", "cifar10", "cifar100", "digits"]
+    records = ["diabetes130", "diabetes130-virtual", "premier-like", "premier-virtual"]
     assert [one["name"] for one in sets] == [*pictures, *records]
-    assert [one["ready"] for one in sets][1:] == [False, False, False, True, False, False]
+    assert [one["ready"] for one in sets][1:] == [False, False, False, True, False, False, False, False]
     assert "fashion-mnist" in said("list")
 
 
