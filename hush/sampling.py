@@ -7,7 +7,6 @@ from typing import ClassVar, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import binom
 
 from hush.errors import Mistake
 from hush.rng import PublicSeed, SecretSeed
@@ -90,6 +89,8 @@ class Poisson:
 
     def others(self, population: int) -> Counted:
         """How many others are drawn beside a client, with their probabilities; tails of TAIL are left out."""
+        from scipy.stats import binom  # slow to import
+
         registered = (population - 1, population)  # of the two neighbours
         # By the smaller side in both: 1 - TAIL is 1 in floating point.
         low = binom.ppf(TAIL, population - 1, self.chance)

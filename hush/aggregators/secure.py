@@ -8,7 +8,6 @@ from typing import Literal
 
 import numpy as np
 import torch
-from scipy.stats import binom
 
 from hush import bits
 from hush.aggregators.sum import Sum
@@ -154,6 +153,8 @@ def _slack(found: SecureSum, sampling: Sampling, population: int, tolerance: flo
     rate, drops, total = sampling.rate(population), sampling.dropout, 0.0
     if drops == 0:
         return 0.0
+    from scipy.stats import binom  # slow to import
+
     for others, likely in zip(*sampling.others(population), strict=True):
         n = int(others) + 1
         if n < max(LEAST, sampling.floor):

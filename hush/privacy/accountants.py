@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from dp_accounting import dp_event
-from dp_accounting.rdp import RdpAccountant, compute_epsilon
 from scipy import optimize, special
 
 from hush.errors import Mistake
@@ -119,6 +117,8 @@ def gaussian_epsilon(mu: float, delta: float, accountant: str = "pld") -> float:
         orders = {max(1, math.floor(best)), max(1, math.ceil(best))}
         return min((order + 1) * mu**2 / 2 - math.log(delta) / order for order in orders)
     if accountant == "rdp":
+        from dp_accounting.rdp import compute_epsilon  # slow to import
+
         grid = 1 + np.geomspace(best / 100, best * 4, 400)
         return float(compute_epsilon(grid, grid * mu**2 / 2, delta)[0])
     log_delta = math.log(delta)
@@ -188,6 +188,8 @@ def _moments_epsilon(releases: tuple[Release, ...], delta: float) -> float:
 
 
 def _rdp_epsilon(releases: tuple[Release, ...], delta: float) -> float:
+    from dp_accounting.rdp import RdpAccountant, compute_epsilon
+
     with _quiet():
         orders = RdpAccountant().orders
         curve = np.zeros_like(orders, dtype=np.float64)
@@ -204,6 +206,9 @@ def _joined(log_moment: Any, chance: float) -> Any:
 @lru_cache(maxsize=64)
 def _rdp(noise: float, rate: float) -> npt.NDArray[np.float64]:
     """The Renyi divergences of one release at the accountant's orders."""
+    from dp_accounting import dp_event
+    from dp_accounting.rdp import RdpAccountant
+
     event: Any = dp_event.GaussianDpEvent(noise)
     if rate < 1:
         event = dp_event.PoissonSampledDpEvent(rate, event)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
-from scipy import signal, special
+from scipy import special
 
 Floats = npt.NDArray[np.float64]
 Curve = Callable[[Floats], Floats]
@@ -50,6 +50,8 @@ class Losses:
 
     def delta(self, epsilon: Floats) -> Floats:
         """infinite + sum over losses l > e of (1 - exp(e - l)) probability, as sums of positive numbers."""
+        from scipy import signal  # slow to import
+
         step = math.expm1(self.interval)
         # tails[i]: the sum over losses from the i-th on of exp(l_(i-1) - l) probability.
         tails = signal.lfilter([1 / (1 + step)], [1, -1 / (1 + step)], self.chances[::-1])[::-1]

@@ -35,7 +35,6 @@ from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
-from dp_accounting.rdp import compute_epsilon
 from scipy.special import gammaln, logsumexp
 
 from hush.errors import Mistake
@@ -84,6 +83,8 @@ def epsilon(terms: Sequence[Term], delta: float) -> float:
 
     Guarantee: an upper bound of the true epsilon under the terms' neighbour relation, whatever the rounds depend on.
     """
+    from dp_accounting.rdp import compute_epsilon  # slow to import
+
     check(delta, "rdp")
     if len({term.sampling for term in terms}) > 1:
         raise Mistake("poisson and fixed cohorts protect different neighbours: account for each of them alone")

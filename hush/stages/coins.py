@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
-from scipy.stats import binom
 from torch import Tensor
 
 from hush.errors import Aborted, Mistake
@@ -104,6 +103,8 @@ class Coins:
 
         The client must be drawn, and as many others as there are places; more of them may be drawn and drop out.
         """
+        from scipy.stats import binom  # slow to import
+
         return rate * float(binom.sf(self.places(cohort) - 1, population, rate))
 
     def _copies(self, s: Spec) -> int:
