@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from statistics import fmean
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from hush.data.samples import Samples
 from hush.data.sparse import Sparse
 from hush.errors import Mistake
 from hush.task import Task
 from hush.trainers.sparse import entry, lookup
+from hush.trainers.traits import hooked
 from hush.weights import bound
 from hush.workers import spread
 
@@ -53,7 +54,7 @@ def evaluate(
     def score(first: int) -> tuple[float, Tensor, Tensor | None]:
         """The summed loss, which rows are right, and how far each leans to class 1 where that is wanted."""
         # A copy of both: a model may keep what it computed, or change what it was given.
-        model, rows = bound(task.model, weights).eval(), slice(first, first + size)
+        model, rows = quickened(bound(task.model, weights).eval()), slice(first, first + size)
         wanted = targets[rows]
         with torch.inference_mode():
             own = entry(model)
@@ -74,6 +75,34 @@ def evaluate(
         _balanced(right, targets.flatten()) if classes else None,
         _auroc(torch.cat(leaning), targets.flatten()) if leaning else None,
     )
+
+
+class Halves(nn.Module):
+    """Max pooling of 2 by 2 by the larger of two rows, then of two columns: the same bits in a tenth of the time."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The largest of each square; a last odd row or column is left out."""
+        height, width = x.shape[-2] // 2 * 2, x.shape[-1] // 2 * 2
+        rows = torch.maximum(x[..., 0:height:2, :width], x[..., 1:height:2, :width])
+        return torch.maximum(rows[..., 0::2], rows[..., 1::2])
+
+
+def quickened(model: nn.Module) -> nn.Module:
+    """The same function, bit for bit, for forward passes: pooling is cheaper, and goes before a ReLU."""
+    if type(model) is not nn.Sequential or any(map(hooked, (model, *model))):
+        return model
+    layers = [Halves() if _halves(layer) else quickened(layer) for layer in model]
+    for at in range(len(layers) - 1):
+        if type(layers[at]) is nn.ReLU and isinstance(layers[at + 1], Halves | nn.MaxPool2d):
+            layers[at], layers[at + 1] = layers[at + 1], layers[at]
+    return nn.Sequential(*layers)
+
+
+def _halves(layer: nn.Module) -> bool:
+    if type(layer) is not nn.MaxPool2d or layer.ceil_mode or layer.return_indices:
+        return False
+    wanted = ((layer.kernel_size, 2), (layer.stride, 2), (layer.padding, 0), (layer.dilation, 1))
+    return all(found in (number, (number, number)) for found, number in wanted)
 
 
 def mean(scores: Sequence[Score]) -> Score:

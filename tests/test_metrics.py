@@ -12,7 +12,7 @@ from hush.data.samples import Samples
 from hush.data.sparse import Sparse
 from hush.errors import Mistake
 from hush.losses import binary
-from hush.metrics import Score, evaluate
+from hush.metrics import Halves, Score, evaluate, quickened
 from hush.task import Task
 from hush.weights import bound, flatten
 
@@ -147,3 +147,18 @@ def test_no_data() -> None:
     task = made(1, RARE)
     with pytest.raises(Mistake, match="the task has no test data"):
         evaluate(Task(task.model, binary, task.train, task.split), flatten(task.model))
+
+
+@pytest.mark.parametrize("side", [28, 29, 31])
+def test_a_quicker_forward_pass_gives_the_same_bits(side: int) -> None:
+    torch.manual_seed(0)
+    inner = nn.Sequential(nn.Conv2d(3, 6, 3), nn.ReLU(), nn.MaxPool2d(2, ceil_mode=True))
+    model = nn.Sequential(nn.Conv2d(1, 3, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2), inner, nn.Flatten(), nn.ReLU())
+    x = torch.randn(20, 1, side, side)
+    x[0, 0, 0, :5] = torch.tensor([torch.nan, torch.inf, -torch.inf, 0.0, -0.0])
+    found = quickened(model)
+    assert [type(layer) for layer in found][1:3] == [Halves, nn.ReLU]
+    assert [type(layer) for layer in found[3]][1:] == [nn.MaxPool2d, nn.ReLU]
+    torch.testing.assert_close(found(x), model(x), rtol=0, atol=0, equal_nan=True)
+    model[1].register_forward_hook(lambda *_: None)
+    assert quickened(model) is model
