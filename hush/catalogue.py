@@ -336,7 +336,7 @@ def scheme(name: str, **knobs: object) -> Scheme:
     for key, value in knobs.items():
         whole = key in _WHOLE
         free = value is None and key in _FREE
-        if key in ("sampling", "clip", "balance", "batches") or free:
+        if key in ("sampling", "clip", "balance", "batches", "divisor") or free:
             continue
         if key == "follow" and not isinstance(value, bool):
             raise Mistake(f"follow={value!r} must be True or False")

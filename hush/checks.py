@@ -60,6 +60,7 @@ def check(config: Config, entry: Entry) -> None:
         ),
         f"{entry.name} runs on the CPU: leave device out": records and config.run.device != "cpu",
         "batches belongs to schemes that protect records: leave it out": not records and train.batches is not None,
+        "divisor belongs to schemes that protect records: leave it out": not records and train.divisor is not None,
         **{
             f"{entry.name} has no {key} to set: leave it out": (
                 getattr(scheme, key) is not None and not has(usual, key) and not (key == "bits" and secure.mode)

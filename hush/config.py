@@ -77,6 +77,7 @@ class Train(_Table):
     balance: Literal["none", "weights", "downsample", "rates"] | None = None
     share: Annotated[float, Field(gt=0, lt=1)] | None = None
     batches: Literal["poisson", "fixed"] | None = None
+    divisor: Literal["public", "drawn"] | None = None
 
 
 class Sampling(_Table):

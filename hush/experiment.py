@@ -160,6 +160,7 @@ def _knobs(config: Config, entry: Entry, habit: Habit) -> Knobs:
             "batch": None if batch == "all" else batch,
             "probe": train.probe,
             "batches": train.batches or "poisson",
+            "divisor": train.divisor or "public",
             "clip": usual.get("clip", Clip(1.0)),  # settled later
         }
     )

@@ -9,7 +9,7 @@ from hush.errors import Mistake
 from hush.sampling import Fixed, Sampling
 from hush.stages import AdaptiveClip, Clip
 from hush.steps import Average, Momentum, Recovery
-from hush.trainers import Balance, Dpsgd, Sgd
+from hush.trainers import Balance, Divisor, Dpsgd, Sgd
 
 
 @dataclass(frozen=True)
@@ -19,12 +19,12 @@ class Knobs:
     Without `sampling`: 100 of 6,000 clients, by Poisson sampling where a guarantee stands on it. A private scheme has
     no default for its noise. `epochs` instead of `steps` is passes over the client's own rows; a `batch` of None is all
     of them. `gamma`: the step of schemes that send signs. `balance`: what a trainer does about a rare class; `share`:
-    its public share, for record-level trainers; `batches`: how these draw. `places`, `bound`, `follow`: two-bit's p and
-    m. `bits`: what a weight takes on the wire, where that can be chosen. `chunks`, `seed` (a public one): compressive
-    sensing. `momentum`, `server_rate`: the server's step, where it moves by the mean; without them it is the mean
-    itself. `down`: the bits of a weight on its way to the clients, 32 if not given. `average`: what the released model
-    keeps of the one before. `directions`, `order`: the public features of pictures that a house scheme trains on, see
-    hush.features.
+    its public share, for record-level trainers; `batches`: how these draw; `divisor`: what they divide a sum by.
+    `places`, `bound`, `follow`: two-bit's p and m. `bits`: what a weight takes on the wire, where that can be chosen.
+    `chunks`, `seed` (a public one): compressive sensing. `momentum`, `server_rate`: the server's step, where it moves
+    by the mean; without them it is the mean itself. `down`: the bits of a weight on its way to the clients, 32 if not
+    given. `average`: what the released model keeps of the one before. `directions`, `order`: the public features of
+    pictures that a house scheme trains on, see hush.features.
     """
 
     sampling: Sampling | None = None
@@ -41,6 +41,7 @@ class Knobs:
     balance: Balance = "none"
     share: float | None = None
     batches: Literal["poisson", "fixed"] = "poisson"
+    divisor: Divisor = "public"
     places: int = 32
     bound: float = 1.0
     follow: bool = False
@@ -77,8 +78,8 @@ class Knobs:
             raise Mistake("records are protected in batches of a public size: give batch")
         if not isinstance(self.clip, Clip):
             raise Mistake("records are clipped at a fixed bound: give clip as a number")
-        bound = self.clip.bound
-        return Dpsgd(self.rate, self.steps, self.batch, bound, noise, self.batches, self.balance, self.share)
+        bound, drawn = self.clip.bound, (self.batches, self.balance, self.share, self.divisor)
+        return Dpsgd(self.rate, self.steps, self.batch, bound, noise, *drawn)
 
     def step(self, rate: float = 1.0, keep: float = 0.0, sense: Recovery | None = None) -> Momentum | Average:
         """The server's step, with these where the user gives no other."""

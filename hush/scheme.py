@@ -78,6 +78,11 @@ class Scheme:
         return "record" if isinstance(self.trainer, Dpsgd) else None
 
     @property
+    def uncovered(self) -> str | None:
+        """What is used of the records that no noise covers, in words."""
+        return self.trainer.uncovered if isinstance(self.trainer, Dpsgd) else None
+
+    @property
     def private(self) -> bool:
         """Whether a guarantee stands on noise."""
         return self.level is not None

@@ -44,8 +44,10 @@ def facts(experiment: Experiment, state: State, events: Sequence[Event]) -> Fact
             *(() if sampling.kind == "once" else (_cohorts(experiment.scheme.secure),)),
             *((_SHARED,) if experiment.task.split.shared else ()),
         ),
+        uncovered=experiment.scheme.uncovered,
         unnoised=(
             *experiment.notes,
+            *filter(None, [experiment.scheme.uncovered]),
             "how many clients and classes there are, and the shape of the data: assumed public",
             "hyper-parameters that were given (rates, rounds, ratio): assumed chosen without the clients' data",
             "test metrics and the best round: on test rows, which nothing protects",

@@ -54,6 +54,9 @@ def run(
     balance: Annotated[str | None, typer.Option(help="A rare class: none, weights, downsample or rates.")] = None,
     share: Annotated[float | None, typer.Option(help="The public share of the rows with label 1.")] = None,
     batches: Annotated[str | None, typer.Option(help="Batches of records: poisson or fixed.")] = None,
+    divisor: Annotated[
+        str | None, typer.Option(help="What sums over records are divided by: public or drawn, the batch's own size.")
+    ] = None,
     gamma: Annotated[float | None, typer.Option(help="The step of a scheme that sends signs.")] = None,
     places: Annotated[int | None, typer.Option(help="Two-bit's p: the bits of a number.")] = None,
     bound: Annotated[float | None, typer.Option(help="Two-bit's m: the largest number that is not cut.")] = None,
@@ -117,6 +120,7 @@ def run(
         ("train", "balance"): balance,
         ("train", "share"): share,
         ("train", "batches"): batches,
+        ("train", "divisor"): divisor,
         ("scheme", "gamma"): gamma,
         ("scheme", "places"): places,
         ("scheme", "bound"): bound,

@@ -71,9 +71,9 @@ def _of_clients(facts: "Facts") -> list[str]:
 
 def _of_records(facts: "Facts") -> list[str]:
     """The same, where one record is protected."""
+    public = ", the batch size and the divisors" if facts.uncovered is None else " and the batch size"
     found = [
-        "the sizes of the clients' data, the batch size and the divisors are public and fixed: a record that is"
-        " removed leaves an empty place",
+        f"the sizes of the clients' data{public} are public and fixed: a record that is removed leaves an empty place",
         "a person with several records is protected only record by record",
         "each client adds all of the noise to its own sums: no trust in other clients, in the server or in secure"
         " aggregation is needed, only that the record's own client is honest",
@@ -90,6 +90,11 @@ def _of_records(facts: "Facts") -> list[str]:
             "batches are balanced by leaving records out: one that is removed takes its partner with it, or lets"
             f" another one in. {facts.reach} clipped gradients change, so the noise counts 1/{facts.reach}; the paper"
             " counts one"
+        )
+    if facts.uncovered is not None:
+        found.append(
+            f"no noise covers {facts.uncovered}: every epsilon here assumes that these sizes are public and do not"
+            " depend on any one record. Where they do, there is no guarantee"
         )
     if facts.secure is not None:
         found += [

@@ -45,11 +45,12 @@ class Facts:
     """What a run knows about its own privacy. epsilon: the views, by name; a value may be "none".
 
     batch, steps, reach, batches: see Event; for level record. unnoticed_epsilon: see views.unnoticed_epsilon.
-    trusted: the noise is the server's. correlated: it takes back that of earlier rounds. coins: it is that of biased
-    coins. paper_how: what the paper's own figure is, where the run has no guarantee and the paper claims one. integers:
-    the noise, where it is of whole numbers. secure, servers, corrupt: see SecureSum; simulated is one that is not full.
-    tolerance: the part of a cohort that shares of noise are not sized for. dropout: the declared probability that a
-    drawn client drops out; slack: what of a round's delta an abort takes under it.
+    uncovered: what is used of the records that no noise covers. trusted: the noise is the server's. correlated: it
+    takes back that of earlier rounds. coins: it is that of biased coins. paper_how: what the paper's own figure is,
+    where the run has no guarantee and the paper claims one. integers: the noise, where it is of whole numbers. secure,
+    servers, corrupt: see SecureSum; simulated is one that is not full. tolerance: the part of a cohort that shares of
+    noise are not sized for. dropout: the declared probability that a drawn client drops out; slack: what of a round's
+    delta an abort takes under it.
     """
 
     scheme: str
@@ -74,6 +75,7 @@ class Facts:
     reach: int = 1
     batches: Sampling = "poisson"
     unnoticed_epsilon: float | None = None
+    uncovered: str | None = None
     trusted: bool = False
     coins: bool = False
     correlated: bool = False

@@ -22,8 +22,9 @@ _COLUMNS = {"scheme": ("scheme", "name"), "ratio": ("scheme", "ratio"), "data": 
 class Setting:
     """What the rows of some tables have in common.
 
-    config: a file beside tables.toml; {row} and {scheme} in its name stand for those of the row, with - for @. where:
-    changes for some rows, as pairs of what a row's columns must be and what is set then.
+    config: a file beside tables.toml; in its name {row} stands for the first word of the row's name, with - for @, and
+    {scheme} for its scheme. where: changes for some rows, as pairs of what a row's columns must be and what is set
+    then; where nothing must be, for all.
     """
 
     name: str
@@ -56,7 +57,7 @@ class Row:
         from hush.catalogue import entry  # torch is slow to import
 
         setting = self.table.setting
-        place = setting.config.format(row=self.name.replace("@", "-"), scheme=self.scheme)
+        place = setting.config.format(row=_first(self.name).replace("@", "-"), scheme=self.scheme)
         base = config.read(self.table.paper.folder / place)
         tables = base.model_dump(exclude_unset=True, exclude_none=True)
         if "{" not in setting.config:
@@ -80,7 +81,11 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A table of a paper, or one of our own. measure: what is compared, a column of published.csv and of a result."""
+    """A table of a paper, or one of our own.
+
+    measure: what is compared, a column of published.csv and of a result. source: the table of published.csv whose rows
+    it has. beside: the one whose figures stand beside the rows of our own, each found by the first word of the name.
+    """
 
     paper: "Paper"
     name: str
@@ -90,14 +95,16 @@ class Table:
     measure: str
     source: str
     own: Mapping[str, Mapping[str, Any]]
+    beside: str = ""
 
     @cached_property
     def rows(self) -> tuple[Row, ...]:
         """In the paper's order, then those of our own."""
-        published = (line for line in self.paper.published if line["table"] == self.source)
+        published = self.paper.published
+        known = {line["row"]: line for line in published if line["table"] == self.beside}
         return (
-            *(Row(self, line["row"], line) for line in published),
-            *(Row(self, name, {}, change) for name, change in self.own.items()),
+            *(Row(self, line["row"], line) for line in published if line["table"] == self.source),
+            *(Row(self, name, known.get(_first(name), {}), change) for name, change in self.own.items()),
         )
 
 
@@ -131,6 +138,7 @@ class Paper:
                 one.get("measure", settings[one["setting"]].measure),
                 one.get("source", name),
                 one.get("rows", {}),
+                one.get("beside", ""),
             )
             for name, one in found["tables"].items()
         )
@@ -162,6 +170,10 @@ def chosen(table: Table, names: list[str]) -> tuple[Row, ...]:
         if name not in known:
             raise Mistake(f"row {name!r} is not in {table.name}: choose from {', '.join(known)}")
     return tuple(known[name] for name in wanted) if wanted else table.rows
+
+
+def _first(name: str) -> str:
+    return name.split()[0]
 
 
 def _matches(wanted: Mapping[str, Any], row: Mapping[str, str]) -> bool:

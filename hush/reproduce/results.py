@@ -1,4 +1,4 @@
-"""What was measured for the rows, as results.csv and facts.csv keep it beside the published figures."""
+"""What was measured for the rows, as results.csv, curves.csv and facts.csv keep it beside the published figures."""
 
 import csv
 import io
@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from hush import files
 from hush.experiment import DELTA
@@ -15,6 +15,7 @@ from hush.privacy import Ledger, model_epsilon, paper_epsilon
 from hush.report import runs
 
 Key = tuple[str, str, int]
+Kind = TypeVar("Kind", "Result", "Point", "Fact")
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,8 @@ class Result:
 
     `best` is the measure in its best round, as the papers report it, of `evaluated` rounds; `last` that of the last
     round. kB are payload per client, `_best` up to the best round, as the papers count. `epsilon_paper` is the paper's
-    count up to the best round; `epsilon_model` and `epsilon_server` hold for the whole run.
+    count up to the best round, or for the whole run where that round is not known; `epsilon_model` and `epsilon_server`
+    hold for the whole run. What is not known of a run is None.
     """
 
     setting: str
@@ -33,13 +35,13 @@ class Result:
     evaluated: int
     measure: str
     best: float
-    round_best: int
+    round_best: int | None
     last: float
     auroc_best: float | None
     up_kB: float
-    down_kB: float
-    up_kB_best: float
-    down_kB_best: float
+    down_kB: float | None
+    up_kB_best: float | None
+    down_kB_best: float | None
     clip: float | None
     epsilon_paper: float | None
     epsilon_model: float | None
@@ -55,14 +57,30 @@ class Result:
 
     @property
     def complete(self) -> bool:
-        """Whether every round was evaluated, as the papers' best rounds are."""
-        return self.evaluated >= self.rounds
+        """Whether every round was evaluated, as the papers' best rounds are, and it is known which was the best."""
+        return self.evaluated >= self.rounds and self.round_best is not None
 
     def value(self, measure: str) -> float | None:
         """A figure by the name of its column in published.csv."""
         if measure == "up_MB":
             return self.up_kB / 1000
         return self.auroc_best if measure == "auroc" else self.best
+
+
+@dataclass(frozen=True)
+class Point:
+    """The measure of a run in one round."""
+
+    setting: str
+    row: str
+    seed: int
+    round: int
+    value: float
+
+    @property
+    def key(self) -> Key:
+        """That of its run."""
+        return self.setting, self.row, self.seed
 
 
 @dataclass(frozen=True)
@@ -87,9 +105,16 @@ def facts(folder: Path) -> list[Fact]:
     return [_typed(Fact, line) for line in _lines(folder / "facts.csv")]
 
 
-def add(folder: Path, found: Result | Sequence[Fact]) -> None:
-    """Put a result, or the facts of a row, in its place: sorted, one of a kind."""
+def curves(folder: Path) -> list[Point]:
+    """Every round of every run that a paper's folder has."""
+    return [_typed(Point, line) for line in _lines(folder / "curves.csv")]
+
+
+def add(folder: Path, found: Result | Sequence[Fact], curve: Sequence[Point] = ()) -> None:
+    """Put a result and its curve, or the facts of a row, in its place: sorted, one of a kind."""
     if isinstance(found, Result):
+        others = (point for point in curves(folder) if point.key != found.key)
+        write(folder / "curves.csv", Point, sorted((*others, *curve), key=lambda point: (*point.key, point.round)))
         kept = {one.key: one for one in (*read(folder), found)}
         write(folder / "results.csv", Result, [kept[key] for key in sorted(kept)])
         return
@@ -97,7 +122,7 @@ def add(folder: Path, found: Result | Sequence[Fact]) -> None:
     write(folder / "facts.csv", Fact, [known[key] for key in sorted(known)])
 
 
-def write(path: Path, kind: type[Result] | type[Fact], rows: Iterable[Result | Fact]) -> None:
+def write(path: Path, kind: type[Kind], rows: Iterable[Kind]) -> None:
     """A CSV file, whole or not at all."""
     text = io.StringIO()
     table = csv.DictWriter(text, [one.name for one in fields(kind)], lineterminator="\n")
@@ -107,8 +132,10 @@ def write(path: Path, kind: type[Result] | type[Fact], rows: Iterable[Result | F
     files.write(path, text.getvalue().encode())
 
 
-def of_run(path: Path, row: tuple[str, str], measure: str, commit: str, command: str) -> Result:
-    """The result of a finished run."""
+def of_run(
+    path: Path, row: tuple[str, str], measure: str, commit: str, command: str
+) -> tuple[Result, tuple[Point, ...]]:
+    """The result of a finished run, and its curve."""
     run = runs.read(path)
     points = runs.accuracies(run, measure)
     best_round, best = max(points, key=lambda point: (point[1], -point[0]))
@@ -117,9 +144,10 @@ def of_run(path: Path, row: tuple[str, str], measure: str, commit: str, command:
     events = Ledger.load(path / "privacy.json").events
     spent = [event for event in events if event.round <= best_round]
     server = last["epsilon"].get("server")
-    return Result(
+    seed = run.config["run"]["seed"]
+    result = Result(
         *row,
-        seed=run.config["run"]["seed"],
+        seed=seed,
         rounds=last["round"],
         evaluated=len(points),
         measure=measure,
@@ -139,6 +167,7 @@ def of_run(path: Path, row: tuple[str, str], measure: str, commit: str, command:
         commit=commit,
         command=command,
     )
+    return result, tuple(Point(*row, seed, number, round(value, 5)) for number, value in points)
 
 
 def commit(folder: Path) -> str:

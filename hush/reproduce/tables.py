@@ -51,9 +51,11 @@ class Line:
 
     @property
     def state(self) -> str:
-        """done, evaluated in part (its best round is that of fewer), interrupted (its command goes on), or not run."""
+        """done, evaluated in part (its best round is that of fewer), known in part, interrupted, or not run."""
+        if any(one.evaluated < one.rounds for one in self.found):
+            return "evaluated in part"
         if self.seeds:
-            return "done" if all(one.complete for one in self.found) else "evaluated in part"
+            return "done" if all(one.complete for one in self.found) else "known in part"
         setting, name = self.row.key
         place = self.runs if self.row.table.kind == "run" else None
         begun = place is not None and any((place / setting).glob(f"{name}-*/checkpoint"))
@@ -159,12 +161,13 @@ class Line:
         cells = {}
         for way in ("up", "down"):
             cells[f"kB {way}: paper"] = known.get(f"{way}_kB") or "-"
-            cells[f"kB {way}: ours"] = "-" if one is None else f"{getattr(one, f'{way}_kB_best'):.2f}"
+            ours = getattr(one, f"{way}_kB_best", None)
+            cells[f"kB {way}: ours"] = "-" if ours is None else f"{ours:.2f}"
         heads = ("best round", "last round", *_EPSILON, "seeds", "evaluated")
         if one is None:
             return {**cells, **dict.fromkeys(heads, "-"), _EPSILON[0]: known.get("epsilon") or "-"}
         values = (
-            ", ".join(str(result.round_best) for result in self.found),
+            ", ".join(str(result.round_best or "-") for result in self.found),
             f"{sum(result.last for result in self.found) / len(self.found):.3f}",
             known.get("epsilon") or "-",
             "none" if one.epsilon_paper is None else f"{one.epsilon_paper:.2f}",  # rounded as there

@@ -84,7 +84,7 @@ def run(jobs: Sequence[Job], workers: int, say: Say) -> dict[str, str]:
                     say(job, *message[1:])
                     continue
                 if message[0] == "done":
-                    results.add(job.row.table.paper.folder, message[1])
+                    results.add(job.row.table.paper.folder, *message[1:])
                     say(job, "done", 1, 1)
                 else:
                     failed[job.name] = message[1]
@@ -157,7 +157,7 @@ def _train(order: _Order, threads: int) -> Iterator[tuple[Any, ...]]:
     for row in _patient(lambda: job.execute(built, order.path)):
         value = row[order.measure] if row[order.measure] is not None else row[f"best_{order.measure}"]
         yield "round", "" if value is None else f"{order.measure} {value:.3f}", row["round"], built.config.run.rounds
-    yield "done", results.of_run(order.path, order.key, order.measure, tree, order.command)
+    yield "done", *results.of_run(order.path, order.key, order.measure, tree, order.command)
 
 
 def _patient(begin: Callable[[], Iterator[Any]]) -> Iterator[Any]:
@@ -216,4 +216,4 @@ def _count(order: _Order, threads: int) -> Iterator[tuple[Any, ...]]:
     known |= {"min": int(sizes.min()), "max": int(sizes.max())}
     known |= {"mean": round(float(sizes.mean()), 2), "std": round(float(sizes.std()), 2)}
     made = results.commit(order.folder)
-    yield "done", tuple(Fact(*order.key, order.seed, measure, value, made) for measure, value in known.items())
+    yield "done", tuple(Fact(*order.key, order.seed, measure, float(value), made) for measure, value in known.items())

@@ -9,10 +9,10 @@ from hush.spec import Members
 from hush.task import Task
 from hush.trainers.balance import Balance
 from hush.trainers.cohort import Engine
-from hush.trainers.dpsgd import Dpsgd
+from hush.trainers.dpsgd import Divisor, Dpsgd
 from hush.trainers.sgd import Sgd
 
-__all__ = ["Balance", "Dpsgd", "Engine", "Sgd", "Trainer"]
+__all__ = ["Balance", "Divisor", "Dpsgd", "Engine", "Sgd", "Trainer"]
 
 
 class Trainer(Protocol):

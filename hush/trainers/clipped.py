@@ -8,7 +8,7 @@ record, in pieces of a few records. Sparse rows stay sparse where the model begi
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -46,7 +46,7 @@ def sums(
     data = Samples(inputs, targets)
     found = weights.new_zeros(len(counts), weights.numel() if live is None else live.numel())
     Records(model, loss, data, live, look(model, loss, data)).add(
-        found, weights, data, torch.arange(len(data)), counts, clip, 1.0, scales
+        found, weights, data, torch.arange(len(data)), counts, clip, [1.0] * len(counts), scales
     )
     return found
 
@@ -106,10 +106,10 @@ class Records:
         rows: Tensor,
         counts: list[int],
         clip: float,
-        alpha: float,
+        alphas: Sequence[float],
         scales: Tensor | None = None,
     ) -> None:
-        """out[k] += alpha * the sum over client k's rows of s_i g_i / max(1, |s_i g_i| / clip), at these weights.
+        """out[k] += alphas[k] * the sum over client k's rows of s_i g_i / max(1, |s_i g_i| / clip), at these weights.
 
         `rows` of `data` are ordered by client, and counts[k] of them belong to client k. s_i is `scales`, or 1.
         Guarantee: a row moves its client's sum by at most clip. One whose gradient is not finite adds nothing.
@@ -141,9 +141,9 @@ class Records:
             factor = factor.float()
             for client, mine in _segments(owner):
                 for place, (a, delta) in cut.items():
-                    self.layers[place].add(out[client], _slice(a, mine), delta[mine], alpha)
+                    self.layers[place].add(out[client], _slice(a, mine), delta[mine], alphas[client])
                 for name, g in single.items():
-                    out[client, self.parts[name].out].add_(factor[mine] @ g[mine], alpha=alpha)
+                    out[client, self.parts[name].out].add_(factor[mine] @ g[mine], alpha=alphas[client])
 
     def _gradients(
         self, views: Named, data: Samples, index: Tensor

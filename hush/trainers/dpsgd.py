@@ -22,10 +22,12 @@ from hush.trainers.cohort import Engine
 from hush.trainers.once import known
 from hush.trainers.traits import seeded, traits
 
+Divisor = Literal["public", "drawn"]
+
 
 @dataclass(frozen=True)
 class Dpsgd:
-    """`steps` iterations w <- w - rate/divisor * (sum of clipped gradients + N(0, (S sigma)^2)).
+    """`steps` iterations w <- w - rate/d * (sum of clipped gradients + N(0, (S sigma)^2)).
 
     clip, noise   S, the norm that a record's gradient is cut to, and sigma.
     sampling      poisson: each of the client's |D_k| records is in a batch with chance min(1, batch/|D_k|), by itself.
@@ -34,14 +36,16 @@ class Dpsgd:
                   downsample: within a batch both classes are cut to the size of the smaller one (Algorithm 7).
                   weights: a record's loss counts 1/(2 share), or 1/(2 (1 - share)), before it is clipped.
                   rates: class 1 comes with chance batch/(2 share |D_k|), class 0 with batch/(2 (1 - share) |D_k|).
-
-    The divisor is public and does not depend on what was drawn: `batch`, or 2 share batch with downsampling. The paper
-    divides by the size of the batch at hand, which is a fact about the records that no noise covers.
+    divisor       public: d is the expected size of a batch, whatever was drawn: `batch`, or 2 share batch with
+                  downsampling. drawn: d is the size of the batch at hand after balancing, as in Algorithm 6, and 1
+                  for an empty one. That size is a fact about the records that no noise covers: see `uncovered`.
 
     Guarantee: with Poisson batches, each iteration is a Gaussian mechanism of multiplier noise/reach for adding or
     removing one record, which is in the batch with at most `chance`. With fixed batches the same holds for replacing
     one record, which moves the sum twice as far. An empty batch gets its noise like any other. The numbers of the
-    clients' records, `share` and the model are public.
+    clients' records, `share` and the model are public. With a drawn divisor what is released is a noisy sum over a
+    size that depends on the records: the guarantee stands only on the assumption that the sizes tell nothing of them,
+    but for fixed batches without downsampling, whose size follows from the number of records.
     """
 
     rate: float
@@ -52,6 +56,7 @@ class Dpsgd:
     sampling: Literal["poisson", "fixed"] = "poisson"
     balance: Balance = "none"
     share: float | None = None
+    divisor: Divisor = "public"
 
     def __post_init__(self) -> None:
         for name in ("rate", "clip", "noise"):
@@ -66,13 +71,17 @@ class Dpsgd:
             raise Mistake(f"balance={self.balance!r} is not known: choose none, downsample, weights or rates")
         if self.balance == "rates" and self.sampling == "fixed":
             raise Mistake("balance='rates' needs sampling='poisson': a fixed batch has no rate for each class")
+        if self.divisor not in ("public", "drawn"):
+            raise Mistake(f"divisor={self.divisor!r} is not known: choose public or drawn")
         if self.share is None and self.balance != "none":
             raise Mistake(f"balance={self.balance!r} needs the public share of the rarer class: give share")
         if self.share is not None and not 0 < self.share <= 0.5:
             raise Mistake(f"share={self.share} must lie above 0 and up to 0.5: the public share of the rarer class")
         # Float32 would turn such noise to nothing, or to infinity.
-        if not 2.0**-120 < self.deviation < 2.0**120:
-            raise Mistake(f"noise={self.noise} at clip={self.clip} moves weights by {self.deviation:g}: scale the rate")
+        for divisor in (self.expected,) if self.divisor == "public" else (self.expected, 1.0):
+            moved = self.deviation(divisor)
+            if not 2.0**-120 < moved < 2.0**120:
+                raise Mistake(f"noise={self.noise} at clip={self.clip} moves weights by {moved:g}: scale the rate")
 
     @property
     def private(self) -> bool:
@@ -89,14 +98,21 @@ class Dpsgd:
         return 2 if self.balance == "downsample" else 1
 
     @property
-    def divisor(self) -> float:
-        """What a clipped sum is divided by: the expected size of a batch."""
+    def expected(self) -> float:
+        """The expected size of a batch after balancing, by the public share."""
         return 2 * (self.share or 0.5) * self.batch if self.balance == "downsample" else float(self.batch)
 
     @property
-    def deviation(self) -> float:
+    def uncovered(self) -> str | None:
+        """What is used of the records that no noise covers, in words."""
+        if self.divisor == "public" or (self.sampling == "fixed" and self.balance != "downsample"):
+            return None
+        balanced = " after balancing" if self.balance == "downsample" else ""
+        return f"the size of each batch{balanced}, by which its noisy sum is divided"
+
+    def deviation(self, divisor: float) -> float:
         """How far the noise of one iteration moves a weight."""
-        return self.rate / self.divisor * self.clip * self.noise
+        return self.rate / divisor * self.clip * self.noise
 
     def chance(self, sizes: Tensor) -> Tensor:
         """The largest chance of a record to be in a batch, for clients with so many records."""
@@ -172,8 +188,15 @@ class Dpsgd:
             else:
                 for place, batch in enumerate(batches):
                     self._descend(records, task.train, _at(weights, live, moved[place]), [batch], moved[place, None])
-            secret.add_normals(moved, self.deviation, clients.tolist(), "dpsgd", round, step)
+            if self.divisor == "public":
+                secret.add_normals(moved, self.deviation(self.expected), clients.tolist(), "dpsgd", round, step)
+                continue
+            for row, client, batch in zip(moved, clients.tolist(), batches, strict=True):
+                secret.add_normals(row[None], self.deviation(self._divisor(batch)), [client], "dpsgd", round, step)
         return moved
+
+    def _divisor(self, batch: Tensor) -> float:
+        return self.expected if self.divisor == "public" else float(max(1, len(batch)))
 
     def _descend(self, records: Records, data: Samples, weights: Tensor, batches: list[Tensor], moved: Tensor) -> None:
         """One iteration without its noise, for clients that are at these weights."""
@@ -182,7 +205,8 @@ class Dpsgd:
             share = torch.tensor([1 - (self.share or 0.5), self.share or 0.5], dtype=torch.float64)
             scales = (0.5 / share)[data.targets[rows]]
         counts = [len(batch) for batch in batches]
-        records.add(moved, weights, data, rows, counts, self.clip, -self.rate / self.divisor, scales)
+        alphas = [-self.rate / self._divisor(batch) for batch in batches]
+        records.add(moved, weights, data, rows, counts, self.clip, alphas, scales)
 
     def _batches(self, task: Task, client: int, secret: SecretSeed, round: int) -> list[Tensor]:
         """The rows of each iteration's batch."""

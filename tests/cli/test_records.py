@@ -30,6 +30,21 @@ def test_a_run_says_what_it_protects(hush):
         assert line in config
 
 
+def test_a_divisor_that_no_noise_covers_is_on_the_card(hush):
+    size = "the size of each batch after balancing, by which its noisy sum is divided"
+    assert hush(*DP, "--divisor", "drawn", "--out", "run")[0] == 0
+    assert 'divisor = "drawn"' in Path("run/config.toml").read_text()
+    card = json.loads(hush("privacy", "card", "run", "--json")[1])
+    assert size in card["unnoised"]
+    assert [size in sentence for sentence in card["assumptions"]].count(True) == 1
+    assert not any("the divisors are public" in sentence for sentence in card["assumptions"])
+    assert hush(*DP, "--divisor", "drawn", "--batches", "fixed", "--balance", "none", "--out", "same")[0] == 0
+    assert "by which its noisy sum" not in hush("privacy", "card", "same")[1]  # as large each time
+    status, out, err = hush("run", "fl-standard", "--data", SCHEMA, "--divisor", "drawn", "--out", "none")
+    assert (status, out) == (2, "")
+    assert "divisor belongs to schemes that protect records: leave it out" in err
+
+
 def test_epsilon_gives_the_noise_that_keeps_to_it(hush):
     wanted = [word if word != "2" else "8" for word in DP[:4]] + ["--epsilon", "8", *DP[6:]]
     status, out, _ = hush(*wanted, "--out", "run", "--json")

@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ from hush import config
 from hush.catalogue import entry
 from hush.checks import check
 from hush.errors import Mistake
-from hush.reproduce import plan, results, tables
+from hush.reproduce import figures, plan, results, tables, work
 
 HUSH = Path(sys.executable).parent / "hush"
 CONFIG = """\
@@ -67,11 +69,46 @@ setting = "small"
 [tables.mine.rows]
 "fl-top-dp S=1" = { scheme = { name = "fl-top-dp", ratio = 0.2, clip = 1.0 } }
 
+[settings.others]
+config = "{row}.toml"
+measure = "accuracy"
+
+[[settings.others.where]]
+match = {}
+change = { run = { rounds = 2 } }
+
+[tables.variants]
+title = "A file for each row"
+setting = "others"
+beside = "t1"
+
+[tables.variants.rows]
+"fl-top-dp@10% rate 0.1" = { train = { rate = 0.1 } }
+"fl-top-dp@30%" = {}
+
 [figures.ratios]
 tables = ["t1"]
 title = "Digits"
 label = "accuracy"
 schemes = ["fl-top", "fl-top-dp"]
+
+[figures.rounds]
+kind = "rounds"
+tables = ["t1", "variants"]
+title = "Digits"
+label = "accuracy"
+
+[figures.bits]
+kind = "bits"
+title = "Bits"
+label = "bits"
+places = [4, 32]
+
+[figures.claim]
+kind = "claim"
+title = "Claim"
+label = "epsilon"
+places = [4, 32]
 """
 PUBLISHED = """\
 table,row,scheme,ratio,accuracy,round,up_kB,down_kB,epsilon,clip
@@ -88,6 +125,7 @@ def written(folder):
     paper = folder / "experiments" / "small"
     paper.mkdir(parents=True)
     texts = {"small.toml": CONFIG, "tables.toml": TABLES, "published.csv": PUBLISHED, "README.md": README}
+    texts |= {"fl-top-dp-10%.toml": CONFIG, "fl-top-dp-30%.toml": CONFIG.replace("clip = 0.5", "clip = 0.9")}
     for name, text in texts.items():
         (paper / name).write_text(text)
     return folder / "experiments"
@@ -147,6 +185,13 @@ def test_a_row_is_a_configuration(paper):
     assert bound.config(0).scheme.clip == "public"
 
 
+def test_a_row_of_ones_own_has_the_file_and_the_figures_of_its_first_word(paper):
+    slow, other = plan.find(paper, "variants").rows
+    assert (slow.published["accuracy"], slow.scheme, slow.config(0).train.rate) == ("0.5", "fl-top-dp", 0.1)
+    assert (dict(other.published), other.config(0).scheme.clip) == ({}, 0.9)
+    assert {row.config(0).run.rounds for row in (slow, other)} == {2}  # where nothing must match, all do
+
+
 def test_a_table_is_run(once):
     paper, rows, more = once
     assert [row["row"] for row in rows] == ["fl-top@10%", "fl-top-dp@10%"]
@@ -163,6 +208,9 @@ def test_a_table_is_run(once):
         assert one.best == max(points) == points[one.round_best - 1]
         assert (one.epsilon_model is None) == one.row.startswith("fl-top@")
         assert one.up_kB_best <= one.up_kB
+        curve = [point for point in results.curves(paper / "small") if point.key == one.key]
+        assert [point.round for point in curve] == [1, 2, 3, 4, 5, 6]
+        assert [point.value for point in curve] == pytest.approx(points, abs=5e-6)
     assert "fl-top-dp@10% seed 1" in more.stderr
     assert "seed 0" not in more.stderr  # nothing is run twice
     both = [one.best for one in kept[:2]]
@@ -172,9 +220,9 @@ def test_a_table_is_run(once):
 def test_every_row_is_listed(reproduce, done):
     rows = reproduce(done, "--list")["rows"]
     assert {"table", "row", "paper", "ours", "seeds", "state", "seconds"} <= set(rows[0])
-    assert [row["state"] for row in rows] == ["done", "done", "not run", "not run", "not run"]
-    assert [row["ours"] is None for row in rows] == [False, False, True, True, True]
-    assert [row["paper"] for row in rows] == [0.6, 0.5, None, 0.3, None]
+    assert [row["state"] for row in rows] == ["done", "done", *["not run"] * 5]
+    assert [row["ours"] is None for row in rows] == [False, False, *[True] * 5]
+    assert [row["paper"] for row in rows] == [0.6, 0.5, None, 0.3, None, 0.5, None]
     assert rows[0]["seconds"] > 0  # measured here
 
 
@@ -213,7 +261,8 @@ def test_killed_at_any_moment_it_goes_on(reproduce, paper):
 
 
 def test_tables_and_figures_are_written_from_results(reproduce, done):
-    assert {Path(path).name for path in reproduce(done, "--tables")["written"]} == {"README.md", "ratios.svg"}
+    drawn = {f"{name}.svg" for name in ("ratios", "rounds", "bits", "claim")}
+    assert {Path(path).name for path in reproduce(done, "--tables")["written"]} == {"README.md", *drawn}
     assert reproduce(done, "--tables")["written"] == []
     text = (done / "small" / "README.md").read_text()
     assert "old figures" not in text
@@ -232,11 +281,44 @@ def test_a_result_of_fewer_evaluations_is_told(done):
     assert lines["fl-top-dp@10%"].state == "done"
 
 
+def test_what_is_not_known_is_a_dash_and_is_run_again(done):
+    """As of runs that kept the best figure alone; the new result replaces the old one and its curve."""
+    folder, table = done / "small", plan.find(done, "t1")
+    kept = next(one for one in results.read(folder) if one.row == "fl-top@10%")
+    gone = replace(kept, round_best=None, down_kB=None, up_kB_best=None, down_kB_best=None)
+    results.add(folder, gone)
+    assert gone in results.read(folder)
+    assert {point.row for point in results.curves(folder)} == {"fl-top-dp@10%"}
+    (line,) = (line for line in tables.lines(table) if line.row.name == "fl-top@10%")
+    assert (line.state, line.plain()["runs"][0]["round_best"]) == ("known in part", None)
+    assert [line.cells()[head] for head in ("kB up: ours", "kB down: ours", "best round")] == ["-", "-", "-"]
+    assert line.brief()["kB up, down"] == "-, -"
+    assert not work.Job(line.row, 0, done).done()
+    results.add(folder, kept, [results.Point(*kept.key, 1, 0.5)])
+    assert work.Job(line.row, 0, done).done()
+    assert [point.value for point in results.curves(folder) if point.key == kept.key] == [0.5]
+
+
+def test_points_of_the_figures(done):
+    (paper,) = plan.papers(done)
+    wanted = tomllib.loads(TABLES)["figures"]
+    known = {name: figures._KINDS[one.get("kind", "ratios")][0](paper, one) for name, one in wanted.items()}
+    assert known["bits"] == {"two-bit": [(4, 2.0), (32, 2.0)], "others, a number of p bits": [(4, 4.0), (32, 32.0)]}
+    assert known["claim"] == {"ln(p/(p-2))": [(4, 0.693147), (32, 0.064539)]}
+    assert list(known["rounds"]) == ["10%", "20%", "10% rate 0.1", "30%"]
+    published, curve = known["rounds"]["10%"]["fl-top-dp"]
+    assert published == 0.5
+    assert [at for at, *_ in curve] == [1, 2, 3, 4, 5, 6]
+    assert all(low <= mean <= high for _, mean, low, high in curve)
+    assert any(low < high for *_, low, high in curve)  # of two seeds
+    assert known["rounds"]["20%"]["fl-top-dp"] == (None, [])
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
         ((), "name a table, as u-table1"),
-        (("t9",), "table 't9' is not known: choose from t1, t2, mine"),
+        (("t9",), "table 't9' is not known: choose from t1, t2, mine, variants"),
         (("t1", "--rows", "fl-sign"), "row 'fl-sign' is not in t1"),
         (("t1", "--tables"), "leave the table and --list out"),
     ],

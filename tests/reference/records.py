@@ -1,8 +1,8 @@
 """Slow twin of DP-SGD, written from the second paper's Algorithms 6 and 7.
 
 One record after the other, an ordinary copy of the model, `.backward()`, float64. Where the paper's print and its
-proof differ, the proof: the noise has deviation S sigma. Where the paper divides by |B'|, the public expected size.
-The draws are named as hush names them, and made here by other means.
+proof differ, the proof: the noise has deviation S sigma. The paper divides by |B'|; hush by its public expected size,
+unless told to do as the paper. The draws are named as hush names them, and made here by other means.
 """
 
 import copy
@@ -35,6 +35,7 @@ class Client:
     sampling: str = "poisson"
     balance: str = "none"
     share: float = 0.5
+    divisor: str = "public"
 
     @property
     def D(self) -> list[int]:
@@ -102,6 +103,8 @@ def dpsgd(c: Client, w: Tensor, live: list[int] | None = None) -> Tensor:
             g = gradient(c, w, r)[live]
             total += g / max(1.0, float(g.norm()) / c.S)
         divisor = 2 * c.share * c.B if c.balance == "downsample" else c.B
+        if c.divisor == "drawn":
+            divisor = len(B) if B else 1
         w = w.clone()
         w[live] -= c.eta / divisor * (total - c.S * c.sigma * noise(c, len(live), step))
     return (w - start)[live]

@@ -48,7 +48,7 @@ def twin(task: Task, trainer: Dpsgd, live: Tensor | None = None) -> Tensor:
     for number in range(task.clients):
         client = records.Client(
             task, number, ROUND, SEED, trainer.rate, trainer.steps, trainer.batch, trainer.clip, trainer.noise,
-            trainer.sampling, trainer.balance, trainer.share or 0.5,
+            trainer.sampling, trainer.balance, trainer.share or 0.5, trainer.divisor,
         )  # fmt: skip
         rows.append(records.dpsgd(client, flatten(task.model).double(), None if live is None else live.tolist()))
     return torch.stack(rows)
@@ -67,6 +67,19 @@ def assert_same(fast: Tensor, slow: Tensor) -> None:
 @pytest.mark.parametrize("model", [mlp, convolutional])
 def test_equal(model, sampling: str, balance: str) -> None:
     task, trainer = table(model()), replace(BASE, sampling=sampling, balance=balance)
+    fast = trainer.fit(task, flatten(task.model), None, np.arange(4), SecretSeed.simulated(SEED), ROUND)
+    assert_same(fast, twin(task, trainer))
+
+
+@pytest.mark.parametrize(
+    ("sampling", "balance"), [("poisson", "none"), ("poisson", "downsample"), ("fixed", "downsample")]
+)
+def test_equal_with_the_size_at_hand(sampling: str, balance: str) -> None:
+    """Divided by |B'|, of which several are there; and by 1 where it is 0."""
+    task, trainer = table(mlp()), replace(BASE, sampling=sampling, balance=balance, divisor="drawn")
+    drawn = [len(b) for k in range(4) for b in trainer._batches(task, k, SecretSeed.simulated(SEED), ROUND)]
+    assert len(set(drawn)) > 1
+    assert (0 in drawn) == (balance == "downsample")
     fast = trainer.fit(task, flatten(task.model), None, np.arange(4), SecretSeed.simulated(SEED), ROUND)
     assert_same(fast, twin(task, trainer))
 

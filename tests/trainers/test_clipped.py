@@ -236,7 +236,7 @@ def test_sparse_rows_stay_sparse(name: str, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(Sparse, "dense", None)
     found = torch.zeros(2, gradients.shape[1])
     records = Records(model, F.cross_entropy, data, None, known)
-    records.add(found, flatten(model), data, torch.tensor([9, *range(9)]), [4, 6], clip, 1.0)
+    records.add(found, flatten(model), data, torch.tensor([9, *range(9)]), [4, 6], clip, [1.0, 1.0])
     assert_equal(found, clip_each(gradients[[9, *range(9)]], clip, [4, 6]), 2e-6)
 
 

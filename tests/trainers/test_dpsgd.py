@@ -49,7 +49,7 @@ def fit(trainer: Dpsgd, task: Task, clients=EVERYONE, secret=SECRET, round: int 
 def noise_of(trainer: Dpsgd, task: Task, client: int, round: int = 1) -> Tensor:
     """What was added to the clipped sum in a single step."""
     rows = trainer._batches(task, client, SECRET, round)[0]
-    found = -fit(trainer, task, np.array([client]), round=round)[0].double() * trainer.divisor / trainer.rate
+    found = -fit(trainer, task, np.array([client]), round=round)[0].double() * trainer.expected / trainer.rate
     if not len(rows):
         return found
     data = task.train.rows(rows)
@@ -79,8 +79,8 @@ def test_no_noise_comes_twice() -> None:
     # In steps that find no records only noise is left: two steps are two draws.
     lonely, alone = replace(BASE, batch=1, steps=2), np.array([3])
     free = next(r for r in range(1, 99) if not any(map(len, lonely._batches(task, 3, SECRET, r))))
-    both = fit(lonely, task, alone, round=free)[0] / lonely.deviation
-    once = fit(replace(lonely, steps=1), task, alone, round=free)[0] / lonely.deviation
+    both = fit(lonely, task, alone, round=free)[0] / lonely.deviation(1)
+    once = fit(replace(lonely, steps=1), task, alone, round=free)[0] / lonely.deviation(1)
     assert float((both - once).std()) == pytest.approx(1, rel=0.2)
     assert abs(float(torch.corrcoef(torch.stack([once, both - once]))[0, 1])) < 0.25
 
@@ -92,7 +92,7 @@ def test_an_empty_batch_is_noise_alone() -> None:
         task = table(sparse=sparse)
         empty = next(r for r in range(1, 99) if not len(trainer._batches(task, 2, SECRET, r)[0]))
         found = fit(trainer, task, np.array([2]), round=empty)
-        pure = SECRET.add_normals(torch.zeros_like(found), trainer.deviation, [2], "dpsgd", empty, 0)
+        pure = SECRET.add_normals(torch.zeros_like(found), trainer.deviation(trainer.expected), [2], "dpsgd", empty, 0)
         assert torch.equal(found, pure)
         assert bool(found.any())
 
@@ -254,7 +254,7 @@ def lone(records: list[tuple[list[float], int]], trainer: Dpsgd) -> Tensor:
     task = Task(nn.Linear(2, 1, bias=False), binary, (inputs, targets), [list(range(len(records)))])
     trainer = replace(trainer, batch=len(records), noise=1e-9)
     update = trainer.fit(task, torch.zeros(2), None, np.array([0]), SECRET, 1)[0]
-    return -update * trainer.divisor / trainer.rate
+    return -update * trainer.expected / trainer.rate
 
 
 def test_downsampling_reaches_two_s() -> None:
@@ -273,7 +273,7 @@ def test_downsampling_reaches_two_s() -> None:
         task = Task(nn.Linear(2, 1, bias=False), binary, (inputs, targets), [[0, 1, 2]])
         quiet = replace(trainer, batch=3, noise=1e-9)
         update = quiet.fit(task, torch.zeros(2), None, np.array([0]), secret, 1)[0]
-        sums_seen.add(round(float(-update[0] * quiet.divisor / quiet.rate), 4))
+        sums_seen.add(round(float(-update[0] * quiet.expected / quiet.rate), 4))
     assert sums_seen == {round(2 * trainer.clip, 4), 0.0}
 
 
@@ -305,10 +305,41 @@ def test_class_weights_come_before_the_clip() -> None:
 
 def test_the_divisor_is_public() -> None:
     """It does not depend on what was drawn: with downsampling it is the expected size 2 share batch."""
-    assert BASE.divisor == 5
-    assert replace(BASE, balance="downsample", share=0.1).divisor == 1
-    assert replace(BASE, balance="rates", share=0.1).divisor == 5
-    assert replace(BASE, balance="weights", share=0.1).divisor == 5
+    assert BASE.expected == 5
+    assert replace(BASE, balance="downsample", share=0.1).expected == 1
+    assert replace(BASE, balance="rates", share=0.1).expected == 5
+    assert replace(BASE, balance="weights", share=0.1).expected == 5
+
+
+def test_a_drawn_divisor_is_the_size_of_the_batch_at_hand() -> None:
+    """Sum and noise are divided by it, client by client; an empty batch by 1."""
+    task, sizes = table(), []
+    public = replace(BASE, balance="downsample", share=0.25)
+    for round in range(1, 9):
+        batches = [public._batches(task, int(client), SECRET, round)[0] for client in EVERYONE]
+        sizes += [len(batch) for batch in batches]
+        over = torch.tensor([max(1, len(batch)) / public.expected for batch in batches])
+        drawn = fit(replace(public, divisor="drawn"), task, round=round)
+        torch.testing.assert_close(drawn * over.unsqueeze(1), fit(public, task, round=round), rtol=1e-4, atol=1e-6)
+    assert {0, 2, 4} <= set(sizes)
+
+
+def test_signs_of_one_step_do_not_tell_the_divisor() -> None:
+    """Up to numbers that round to zero: so of fl-sign-dp, with one step, the divisor changes nothing."""
+    task, public = table(), replace(BASE, balance="downsample", share=0.25, sampling="fixed")
+    assert torch.equal(fit(public, task).sign(), fit(replace(public, divisor="drawn"), task).sign())
+
+
+def test_what_no_noise_covers_is_told() -> None:
+    """The size of a batch, unless it follows from the number of records; see the card."""
+    drawn = replace(BASE, share=0.25, divisor="drawn")
+    assert BASE.uncovered is None
+    assert drawn.uncovered == "the size of each batch, by which its noisy sum is divided"
+    assert replace(drawn, sampling="fixed").uncovered is None
+    assert replace(drawn, sampling="fixed", balance="weights").uncovered is None
+    for sampling in ("poisson", "fixed"):
+        balanced = replace(drawn, sampling=sampling, balance="downsample").uncovered
+        assert balanced == "the size of each batch after balancing, by which its noisy sum is divided"
 
 
 def test_event() -> None:
@@ -336,6 +367,8 @@ def test_event() -> None:
         ({"batch": 0}, "batch=0 must be at least 1"),
         ({"sampling": "all"}, "sampling='all' is not known"),
         ({"balance": "equal"}, "balance='equal' is not known"),
+        ({"divisor": "own"}, "divisor='own' is not known: choose public or drawn"),
+        ({"divisor": "drawn", "clip": 5e36}, r"moves weights by 3.25e\+36"),
         ({"balance": "weights"}, "balance='weights' needs the public share"),
         ({"balance": "rates", "share": 0.1, "sampling": "fixed"}, "balance='rates' needs sampling='poisson'"),
         ({"share": 0.0}, "share=0.0 must lie above 0 and up to 0.5"),

@@ -1,9 +1,8 @@
 """From finished runs to what is committed: a line of results.csv for each, and the table for the README.
 
-python experiments/two-bit/collect.py runs/two-bit experiments/two-bit
-python experiments/two-bit/collect.py runs/compressors experiments/compressors
+python experiments/compressors/collect.py runs/compressors
 
-The first folder holds runs, at any depth; the second gets results.csv and compare.png.
+The folder holds runs, at any depth.
 """
 
 import csv
@@ -13,13 +12,15 @@ from pathlib import Path
 
 from hush.report import figure, runs
 
+HERE = Path(__file__).parent
 
-def main(folder: Path, out: Path) -> None:
+
+def main(folder: Path) -> None:
     found = {str(path.parent.relative_to(folder)): path.parent for path in sorted(folder.rglob("config.toml"))}
     several = {name: replace(runs.read(path), name=name) for name, path in found.items()}
     finished = {name: run for name, run in several.items() if len(run.rounds) == run.total}
     results = [result(name, run) for name, run in finished.items()]
-    with (out / "results.csv").open("w", newline="") as file:
+    with (HERE / "results.csv").open("w", newline="") as file:
         table = csv.DictWriter(file, results[0].keys(), lineterminator="\n")
         table.writeheader()
         table.writerows(results)
@@ -27,7 +28,7 @@ def main(folder: Path, out: Path) -> None:
     print("|" + "---|" * len(results[0]))
     for row in results:
         print("| " + " | ".join(map(str, row.values())) + " |")
-    figure.compare(list(finished.values()), out / "compare.png")
+    figure.compare(list(finished.values()), HERE / "compare.png")
 
 
 def result(name: str, run: runs.Run) -> dict[str, object]:
@@ -50,4 +51,4 @@ def shown(epsilon: float | None) -> float | str:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(Path(sys.argv[1]))
