@@ -49,10 +49,11 @@ class Experiment:
     files: tuple[Path, ...] = ()
 
 
-def build(config: Config, say: Say = holdings.quiet) -> Experiment:
+def build(config: Config, say: Say = holdings.quiet, data: DataSet | None = None) -> Experiment:
     """Load the data, make the model, resolve clip and noise. The result's config is runnable as it is.
 
-    `say` hears how far the features of pictures are, a sentence each time.
+    `say` hears how far the features of pictures are, a sentence each time. `data`: what the configuration names, where
+    the caller has it already.
     """
     entry = catalogue.entry(config.scheme.name)
     check(config, entry)  # before any data is loaded
@@ -60,7 +61,7 @@ def build(config: Config, say: Say = holdings.quiet) -> Experiment:
         usual = {"rounds": entry.usual.get("rounds", config.run.rounds)}
         config = config.model_copy(update={"run": config.run.model_copy(update=usual)})
     seed = PublicSeed(config.run.seed)
-    data = holdings.found(config.data.name, config.run.seed)
+    data = data or holdings.found(config.data.name, config.run.seed)
     binary = data.classes == 2 and isinstance(data.train.inputs, Sparse)
     habit = HABITS.get(config.data.name.partition(":")[0], RECORDS if binary else Habit())
     knobs = _knobs(config, entry, habit)

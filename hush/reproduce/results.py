@@ -1,8 +1,10 @@
 """What was measured for the rows, as results.csv, curves.csv and facts.csv keep it beside the published figures."""
 
 import csv
+import fcntl
 import io
 import math
+import os
 import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -111,7 +113,19 @@ def curves(folder: Path) -> list[Point]:
 
 
 def add(folder: Path, found: Result | Sequence[Fact], curve: Sequence[Point] = ()) -> None:
-    """Put a result and its curve, or the facts of a row, in its place: sorted, one of a kind."""
+    """Put a result and its curve, or the facts of a row, in its place: sorted, one of a kind.
+
+    One process at a time: several commands may run rows of the same paper.
+    """
+    held = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        _add(folder, found, curve)
+    finally:
+        os.close(held)
+
+
+def _add(folder: Path, found: Result | Sequence[Fact], curve: Sequence[Point]) -> None:
     if isinstance(found, Result):
         others = (point for point in curves(folder) if point.key != found.key)
         write(folder / "curves.csv", Point, sorted((*others, *curve), key=lambda point: (*point.key, point.round)))
@@ -151,10 +165,10 @@ def of_run(
         rounds=last["round"],
         evaluated=len(points),
         measure=measure,
-        best=best,
+        best=round(best, 5),
         round_best=best_round,
-        last=points[-1][1],
-        auroc_best=at.get("auroc"),
+        last=round(points[-1][1], 5),
+        auroc_best=None if at.get("auroc") is None else round(at["auroc"], 5),
         up_kB=_payload(last, "up"),
         down_kB=_payload(last, "down"),
         up_kB_best=_payload(at, "up"),

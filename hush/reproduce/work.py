@@ -6,15 +6,19 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hush.config import Config
 from hush.errors import Mistake
 from hush.reproduce import results
 from hush.reproduce.plan import Row
 from hush.reproduce.results import Fact
+
+if TYPE_CHECKING:
+    from hush.data import DataSet
 
 PATIENCE = 600.0  # seconds for an earlier process to finish its round
 Say = Callable[["Job", str, int, int], None]  # of a job: what it does, and how many rounds of how many are done
@@ -59,43 +63,57 @@ def run(jobs: Sequence[Job], workers: int, say: Say) -> dict[str, str]:
 
     Rows of several tables with one setting and name are one run.
     """
-    waiting = list({(*job.row.key, job.seed): job for job in jobs if not job.done()}.values())
+    waiting = _together(list({(*job.row.key, job.seed): job for job in jobs if not job.done()}.values()))
     context = multiprocessing.get_context("spawn")
-    active: dict[Connection, tuple[Job, Any]] = {}
+    active: dict[Connection, tuple[list[Job], Any]] = {}
     failed: dict[str, str] = {}
     threads = max(1, (os.cpu_count() or 1) // workers)
     try:
         while waiting or active:
             while waiting and len(active) < workers:
-                job = waiting.pop(0)
+                some = waiting.pop(0)
                 ours, theirs = context.Pipe(duplex=False)
-                process = context.Process(target=_work, args=(theirs, _order(job), threads), daemon=False)
+                orders = [_order(job) for job in some]
+                process = context.Process(target=_work, args=(theirs, orders, threads), daemon=False)
                 process.start()
                 theirs.close()
-                active[ours] = job, process
+                active[ours] = some, process
             for ready in wait(list(active)):
                 assert isinstance(ready, Connection)
-                job, process = active[ready]
+                left, process = active[ready]
                 try:
                     message = ready.recv()
                 except EOFError:
-                    message = ("failed", "its process ended without a word: run the command again to go on")
+                    for job in left:
+                        failed[job.name] = "its process ended without a word: run the command again to go on"
+                    left.clear()
+                    message = ("gone",)
                 if message[0] == "round":
-                    say(job, *message[1:])
-                    continue
-                if message[0] == "done":
+                    say(left[0], *message[1:])
+                elif message[0] == "done":
+                    job = left.pop(0)
                     results.add(job.row.table.paper.folder, *message[1:])
                     say(job, "done", 1, 1)
-                else:
-                    failed[job.name] = message[1]
-                process.join()
-                ready.close()
-                del active[ready]
+                elif message[0] == "failed":
+                    failed[left.pop(0).name] = message[1]
+                if not left:
+                    process.join()
+                    ready.close()
+                    del active[ready]
     finally:
         for ready, (_, process) in active.items():
             ready.close()  # which ends a process after its round
             process.join()
     return failed
+
+
+def _together(jobs: list[Job]) -> list[list[Job]]:
+    """A process for each run; what only needs the data, in one process for each set of it."""
+    groups: dict[tuple[object, ...], list[Job]] = {}
+    for job in jobs:
+        alone = (*job.row.key,) if job.row.table.kind == "run" else (job.row.table.kind, job.row.key[0])
+        groups.setdefault((*alone, job.seed), []).append(job)
+    return list(groups.values())
 
 
 @dataclass(frozen=True)
@@ -126,18 +144,29 @@ def _order(job: Job) -> _Order:
     )
 
 
-def _work(told: Connection, order: _Order, threads: int) -> None:
+def _work(told: Connection, orders: list[_Order], threads: int) -> None:
     """In a process of its own. Whoever waits for it may be gone: then it ends, after a round, with all on disk."""
     import torch
 
     torch.set_num_threads(1)  # on any number of cores: the last bits of a sum depend on it; hush's workers do not
-    do = {"run": _train, "clip": _bound, "data": _count}[order.kind]
+    found = cache(_found)
     with contextlib.suppress(BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
-        try:
-            for message in do(order, threads):
-                told.send(message)
-        except Mistake as mistake:
-            told.send(("failed", str(mistake)))
+        for order in orders:
+            try:
+                if order.kind == "run":
+                    steps = _train(order, threads)
+                else:
+                    steps = _bound(order, found) if order.kind == "clip" else _count(order)
+                for message in steps:
+                    told.send(message)
+            except Mistake as mistake:
+                told.send(("failed", str(mistake)))
+
+
+def _found(name: str, seed: int) -> "DataSet":
+    from hush import holdings
+
+    return holdings.found(name, seed)
 
 
 def _train(order: _Order, threads: int) -> Iterator[tuple[Any, ...]]:
@@ -180,23 +209,24 @@ def _tree(order: _Order) -> str:
     """The commits that computed the run, in order; kept beside it."""
     place, now = order.path / "commits.txt", results.commit(order.folder)
     known = place.read_text().split() if place.exists() else []
-    if not known or known[-1] != now:
+    finished = known and (order.path / "model.safetensors").exists()
+    if not finished and (not known or known[-1] != now):
         known.append(now)
         place.write_text("\n".join(known) + "\n")
     return " ".join(known)
 
 
-def _bound(order: _Order, threads: int) -> Iterator[tuple[Any, ...]]:
+def _bound(order: _Order, found: "Callable[[str, int], DataSet]") -> Iterator[tuple[Any, ...]]:
     from hush.experiment import build
 
     yield "round", "training on the public batch", 0, 0
-    found = build(order.config).config.scheme.clip
-    assert isinstance(found, float)
-    facts = (Fact(*order.key, order.seed, "clip", round(found, 5), results.commit(order.folder)),)
+    bound = build(order.config, data=found(order.config.data.name, order.seed)).config.scheme.clip
+    assert isinstance(bound, float)
+    facts = (Fact(*order.key, order.seed, "clip", round(bound, 5), results.commit(order.folder)),)
     yield "done", facts
 
 
-def _count(order: _Order, threads: int) -> Iterator[tuple[Any, ...]]:
+def _count(order: _Order) -> Iterator[tuple[Any, ...]]:
     """Rows of the training or of the test part: by label, and by client."""
     import numpy as np
 
