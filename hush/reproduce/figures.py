@@ -5,6 +5,7 @@ ratios   a measure against the compression ratio, one line a scheme.
 rounds   the measure against the rounds, one line a scheme, a panel for each thing that rows are at (row@thing).
 bits     bits that travel up for each weight against p, two-bit's and p of them.
 claim    the third paper's epsilon against p.
+moves    how far the weights of a Top-K move, as a distribution: one line a row.
 """
 
 import hashlib
@@ -188,9 +189,36 @@ def _draw_lines(plt: Any, wanted: Wanted, points: Lines) -> Any:
     return figure
 
 
+Moves = dict[str, list[tuple[float, int]]]
+
+
+def _moves(paper: Paper, wanted: Wanted) -> Moves:
+    """By row: how far, and what share of the weights moved no farther, in percent; the mean over seeds."""
+    found: dict[str, dict[int, list[float]]] = {name: {} for name in wanted["rows"]}
+    for fact in results.facts(paper.folder):
+        if fact.setting == wanted["setting"] and fact.row in found and fact.measure.startswith("moved "):
+            found[fact.row].setdefault(int(fact.measure.partition(" ")[2]), []).append(fact.value)
+    return {
+        row: [(sum(values) / len(values), percent) for percent, values in sorted(known.items())]
+        for row, known in found.items()
+    }
+
+
+def _draw_moves(plt: Any, wanted: Wanted, points: Moves) -> Any:
+    figure, axes = plt.subplots(figsize=(8, 4), layout="constrained")
+    for row, known in points.items():
+        axes.plot([far for far, _ in known], [share for _, share in known], label=row if known else f"{row} (not run)")
+    axes.set_xscale("log")
+    axes.set(xlabel="how far a weight moved", ylabel="% of the Top-K that moved no farther", title=wanted["title"])
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False, fontsize=8)
+    return figure
+
+
 _KINDS: dict[str, tuple[Callable[[Paper, Wanted], Any], Callable[[Any, Wanted, Any], Any]]] = {
     "ratios": (_ratios, _draw_ratios),
     "rounds": (_rounds, _draw_rounds),
     "bits": (_bits, _draw_lines),
     "claim": (_claim, _draw_lines),
+    "moves": (_moves, _draw_moves),
 }

@@ -24,13 +24,15 @@ class Setting:
 
     config: a file beside tables.toml; in its name {row} stands for the first word of the row's name, with - for @, and
     {scheme} for its scheme. where: changes for some rows, as pairs of what a row's columns must be and what is set
-    then; where nothing must be, for all.
+    then; where nothing must be, for all. moves: rows of which it is kept how far the weights of the first one's
+    coordinates have moved.
     """
 
     name: str
     config: str
     measure: str
     where: tuple[Mapping[str, Any], ...] = ()
+    moves: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +127,7 @@ class Paper:
         """All tables of the folder."""
         found = tomllib.loads((self.folder / "tables.toml").read_text())
         settings = {
-            name: Setting(name, one["config"], one["measure"], tuple(one.get("where", ())))
+            name: Setting(name, one["config"], one["measure"], tuple(one.get("where", ())), tuple(one.get("moves", ())))
             for name, one in found["settings"].items()
         }
         return tuple(

@@ -217,7 +217,7 @@ def lines(table: Table, rows: Sequence[Row] | None = None, where: Path | None = 
         for one in results.read(folder):
             by_key.setdefault((one.setting, one.row), []).append(one)
     else:
-        for fact in results.facts(folder):
+        for fact in (one for one in results.facts(folder) if not one.measure.startswith("moved")):
             facts.setdefault((fact.setting, fact.row), []).append(fact)
     return [
         Line(row, tuple(by_key.get(row.key, ())), tuple(facts.get(row.key, ())), where)

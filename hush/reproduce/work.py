@@ -20,6 +20,7 @@ from hush.reproduce.results import Fact
 if TYPE_CHECKING:
     from hush.data import DataSet
 
+QUANTILES = (1, *range(5, 100, 5), 99)
 PATIENCE = 600.0  # seconds for an earlier process to finish its round
 Say = Callable[["Job", str, int, int], None]  # of a job: what it does, and how many rounds of how many are done
 
@@ -55,7 +56,8 @@ class Job:
         folder, table = self.row.table.paper.folder, self.row.table
         if table.kind == "run":
             return (*self.row.key, self.seed) in {one.key for one in results.read(folder) if one.complete}
-        return (*self.row.key, self.seed) in {(one.setting, one.row, one.seed) for one in results.facts(folder)}
+        known = (one for one in results.facts(folder) if one.measure == table.measure)
+        return (*self.row.key, self.seed) in {(one.setting, one.row, one.seed) for one in known}
 
 
 def run(jobs: Sequence[Job], workers: int, say: Say) -> dict[str, str]:
@@ -94,6 +96,8 @@ def run(jobs: Sequence[Job], workers: int, say: Say) -> dict[str, str]:
                     job = left.pop(0)
                     results.add(job.row.table.paper.folder, *message[1:])
                     say(job, "done", 1, 1)
+                elif message[0] == "facts":
+                    results.add(left[0].row.table.paper.folder, message[1])
                 elif message[0] == "failed":
                     failed[left.pop(0).name] = message[1]
                 if not left:
@@ -128,6 +132,7 @@ class _Order:
     path: Path
     folder: Path
     command: str
+    moves: Config | None  # the configuration whose coordinates are looked at
 
 
 def _order(job: Job) -> _Order:
@@ -141,7 +146,17 @@ def _order(job: Job) -> _Order:
         job.path,
         row.table.paper.folder,
         job.command,
+        _looked(row, job.seed),
     )
+
+
+def _looked(row: Row, seed: int) -> Config | None:
+    """Of a row whose weights are looked at: what the setting's first such row is run with."""
+    wanted = row.table.setting.moves
+    if row.table.kind != "run" or row.name not in wanted:
+        return None
+    known = (one for table in row.table.paper.tables for one in table.rows)
+    return next(one for one in known if one.key == (row.key[0], wanted[0]) and one.table.kind == "run").config(seed)
 
 
 def _work(told: Connection, orders: list[_Order], threads: int) -> None:
@@ -186,7 +201,33 @@ def _train(order: _Order, threads: int) -> Iterator[tuple[Any, ...]]:
     for row in _patient(lambda: job.execute(built, order.path)):
         value = row[order.measure] if row[order.measure] is not None else row[f"best_{order.measure}"]
         yield "round", "" if value is None else f"{order.measure} {value:.3f}", row["round"], built.config.run.rounds
+    if order.moves is not None:
+        yield "facts", _moved(order, tree)
     yield "done", *results.of_run(order.path, order.key, order.measure, tree, order.command)
+
+
+def _moved(order: _Order, tree: str) -> tuple[Fact, ...]:
+    """Quantiles, in percent, of how far the weights of a Top-K have moved since the first round."""
+    import copy
+
+    import torch
+    from safetensors.torch import load_file
+
+    from hush.experiment import build
+    from hush.rng import PublicSeed
+    from hush.weights import flatten
+
+    assert order.moves is not None
+    like = build(order.moves)
+    live = like.scheme.coordinates.draw(like.task, PublicSeed(order.seed), 1, None)
+    model = copy.deepcopy(like.task.model)
+    model.load_state_dict(load_file(order.path / "model.safetensors"))
+    moved = (flatten(model) - flatten(like.task.model))[live].abs().double()
+    known = torch.quantile(moved, torch.tensor(QUANTILES, dtype=torch.float64) / 100).tolist()
+    return tuple(
+        Fact(*order.key, order.seed, f"moved {percent}", round(value, 6), tree)
+        for percent, value in zip(QUANTILES, known, strict=True)
+    )
 
 
 def _patient(begin: Callable[[], Iterator[Any]]) -> Iterator[Any]:

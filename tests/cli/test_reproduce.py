@@ -1,5 +1,6 @@
 """hush reproduce on a small paper: what is run, what is kept, and what a kill leaves."""
 
+import copy
 import json
 import os
 import shutil
@@ -12,12 +13,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file
 
 from hush import config
 from hush.catalogue import entry
 from hush.checks import check
 from hush.errors import Mistake
+from hush.experiment import build
 from hush.reproduce import figures, plan, results, tables, work
+from hush.weights import flatten
 
 HUSH = Path(sys.executable).parent / "hush"
 CONFIG = """\
@@ -47,6 +51,7 @@ TABLES = """\
 [settings.small]
 config = "small.toml"
 measure = "accuracy"
+moves = ["fl-top@10%"]
 
 [[settings.small.where]]
 match = { scheme = "fl-top" }
@@ -215,6 +220,22 @@ def test_a_table_is_run(once):
     assert "seed 0" not in more.stderr  # nothing is run twice
     both = [one.best for one in kept[:2]]
     assert f"{sum(both) / 2:.3f} ({min(both):.3f} to {max(both):.3f})" in more.stdout
+
+
+def test_how_far_the_weights_of_a_top_k_moved(once):
+    """Those of the model that the run left, and no other weight has moved."""
+    paper = once[0]
+    known = {one.measure: one.value for one in results.facts(paper / "small")}
+    moved = [known[f"moved {percent}"] for percent in work.QUANTILES]
+    assert moved == sorted(moved)
+    (row,) = plan.chosen(plan.find(paper, "t1"), ["fl-top@10%"])
+    like = build(row.config(0))
+    left = load_file(paper.parent / "runs" / "small" / "fl-top@10%-0" / "model.safetensors")
+    model = copy.deepcopy(like.task.model)
+    model.load_state_dict(left)
+    far = (flatten(model) - flatten(like.task.model)).abs()
+    assert int((far > 0).sum()) <= like.scheme.coordinates.count(like.task.layout)
+    assert 0 < moved[-1] <= float(far.max()) + 1e-6
 
 
 def test_every_row_is_listed(reproduce, done):
