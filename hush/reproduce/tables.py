@@ -226,9 +226,10 @@ def lines(table: Table, rows: Sequence[Row] | None = None, where: Path | None = 
 
 
 def markdown(found: Sequence[Line]) -> str:
-    """A table for a README."""
+    """A table for a README; columns of which nothing is known are left out."""
     cells = [line.cells() for line in found]
-    heads = list(dict.fromkeys(head for one in cells for head in one))
+    known = {head for one in cells for head, text in one.items() if text != "-"}
+    heads = [head for head in dict.fromkeys(head for one in cells for head in one) if head in known]
     text = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
     text += [f"| {' | '.join(one.get(head, '-') for head in heads)} |" for one in cells]
     return "\n".join(text) + "\n"
