@@ -59,7 +59,7 @@ class Case:
 
 
 CASES = [
-    *(Case(name, kind, "many", 10, 24, 12.0) for name in ("fl-top-dp", "hush") for kind in ("continuous", "integer")),
+    *(Case(name, kind, "many", 5, 60, 60.0) for name in ("fl-top-dp", "hush") for kind in ("continuous", "integer")),
     *(Case(name, kind, "flaky", 20, 8, 12.0) for name in ("fl-top-dp", "hush") for kind in ("continuous", "integer")),
     *(Case(name, "integer", "flaky", 24, 8, 12.0, True, dropout=0.02) for name in ("fl-top-dp", "hush")),
 ]
