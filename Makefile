@@ -37,12 +37,13 @@ KERNELS := ATEN_CPU_CAPABILITY=default MKL_ENABLE_INSTRUCTIONS=SSE4_2 MKL_CBWR=C
            ONEDNN_MAX_CPU_ISA=SSE41 OPENBLAS_CORETYPE=Nehalem
 
 test-kernels: $(VENV)/installed
-	$(KERNELS) $(BIN)/pytest tests/contracts tests/reference tests/trainers tests/features tests/test_rounds.py \
-	  tests/test_resume.py tests/test_workers.py tests/cli/test_house.py
+	$(KERNELS) $(BIN)/pytest tests/contracts tests/reference tests/parts/trainers tests/models tests/core/test_rounds.py \
+	  tests/experiment/test_resume.py tests/cli/test_recommended.py
 
-# The tables and figures of the papers' READMEs, from their results.
+# The tables and figures of the papers' READMEs, from their results; the table of settings, from their declarations.
 tables: $(VENV)/installed
 	@$(BIN)/hush reproduce --tables
+	@$(BIN)/hush settings --markdown > docs/settings.md
 
 # About half an hour on a quiet machine; builds an environment for each peer the first time.
 bench: $(VENV)/installed

@@ -26,15 +26,16 @@ from opacus.optimizers import DPOptimizer, DPOptimizerFastGradientClipping
 from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
 from torch import Tensor, nn
 
+from hush.core.spec import Plan
+from hush.core.task import Task
 from hush.data.samples import Samples
 from hush.data.sparse import Sparse
-from hush.losses import binary
-from hush.models import mlp
-from hush.rng import PublicSeed, SecretSeed
-from hush.task import Task
-from hush.trainers import Dpsgd
-from hush.trainers.clipped import sums
-from hush.weights import flatten, glorot
+from hush.models.losses import binary
+from hush.models.networks import mlp
+from hush.models.weights import flatten, glorot
+from hush.parts.trainers import Dpsgd
+from hush.parts.trainers.clipped import sums
+from hush.random.seeds import PublicSeed, SecretSeed
 
 RECORDS, WIDTH, SET = 300, 7280, 30
 RATE, CLIP, NOISE = 0.05, 2.0, 1.08
@@ -66,7 +67,7 @@ def ours(data: Samples, secret: SecretSeed) -> Step:
     task = Task(network(), binary, data, [list(range(RECORDS))])
     trainer, start, clients = Dpsgd(RATE, 1, RECORDS, CLIP, NOISE), flatten(task.model), np.array([0])
     rounds = iter(range(1, sys.maxsize))
-    return lambda: trainer.fit(task, start, None, clients, secret, next(rounds))
+    return lambda: trainer.fit(task.block(clients, secret), Plan(next(rounds), start))
 
 
 def default(inputs: Tensor, targets: Tensor) -> Step:

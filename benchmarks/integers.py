@@ -10,8 +10,8 @@ by rdp (hush.privacy.lattice), by the published bound (hush.privacy.integers), a
 import argparse
 
 from hush.errors import Mistake
-from hush.grids import KINDS, rounded_norm, settle
 from hush.privacy.calibration import spent
+from hush.privacy.grids import KINDS, rounded_norm, settle
 from hush.privacy.integers import published, shares
 from hush.privacy.lattice import worth
 

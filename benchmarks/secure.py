@@ -5,7 +5,7 @@
 Each dropout rate has its graph, as hush chooses it, and Flower gets the same number of neighbours and of shares. So
 many clients are lost after they shared their secrets, which is the worst case: the server rebuilds the masks of each
 with all its neighbours. Contenders are processes of one thread that take turns, one client's work at a time, on the
-same inputs. Sums are checked: hush's against the plain sum of the same whole numbers, bit for bit, Flower's against
+same inputs. Sums are checked: hush's against the plain sum of the same integers, bit for bit, Flower's against
 that of the inputs, to its quantisation. hush is measured without losses and with two servers as well.
 """
 

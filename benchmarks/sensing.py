@@ -3,7 +3,7 @@
     python benchmarks/sensing.py [--rounds N] [--out FILE]
 
 Whole rounds of the image network, 1,663,370 weights: 100 clients with 5 steps of 10 images, 200 chunks, ratio 5 %.
-The recovery is that of the drift which the last round left, with as many threads as the round had. Random images.
+The recovery is that of the optimizer which the last round left, with as many threads as the round had. Random images.
 """
 
 import argparse
@@ -19,16 +19,16 @@ import torch
 import torch.nn.functional as F
 from bench import machine
 
-from hush import workers
-from hush.catalogue import scheme
+from hush.catalogue.entries import scheme
+from hush.core.spec import Context, Plan, Spec
+from hush.core.task import Task
 from hush.data.samples import Samples
-from hush.models import build
-from hush.rng import PublicSeed, SecretSeed
-from hush.rounds import rounds
-from hush.sampling import Fixed
-from hush.spec import Context, Plan, Spec
-from hush.stages import Sense
-from hush.task import Task
+from hush.federation.simulated import rounds
+from hush.models import workers
+from hush.models.networks import build
+from hush.parts.sampling import Fixed
+from hush.parts.stages import Sense
+from hush.random.seeds import PublicSeed, SecretSeed
 
 CLIENTS, IMAGES, RATIO = 100, 10, 0.05
 SHAPE = torch.Size([1, 28, 28])
@@ -64,14 +64,14 @@ def main() -> int:
     loop = rounds(scheme("fl-cs", ratio=RATIO, sampling=Fixed(CLIENTS)), task, rounds=chosen.rounds + 1)
     reports = [next(loop)]  # the first one finds out which engine suits the model
     whole = seconds(lambda: reports.append(next(loop)), chosen.rounds)
-    drift = reports[-1].state.drift
-    assert drift is not None
+    optimizer = reports[-1].state.optimizer
+    assert optimizer is not None
     plan = Plan(1, torch.zeros(1), None, 1.0, 1.0)
     ctx = Context(Spec(size), plan, np.arange(1), torch.ones(1), SecretSeed.simulated(0))
-    update = sense.recover(drift, size).unsqueeze(0)
+    update = sense.recover(optimizer, size).unsqueeze(0)
     found = {
         f"a round of {CLIENTS} clients": whole,
-        "its recovery": seconds(lambda: sense.recover(drift, size), chosen.rounds),
+        "its recovery": seconds(lambda: sense.recover(optimizer, size), chosen.rounds),
         "the encoding of one update": seconds(lambda: sense.encode(update, ctx), chosen.rounds),
     }
     cpu, wall = (mine / all for mine, all in zip(found["its recovery"], whole, strict=True))

@@ -21,15 +21,15 @@ import torch.nn.functional as F
 from bench import machine
 from torch import Tensor
 
-from hush.aggregators.vote import BitVote
+from hush.core.spec import Context, Plan, Spec, Uploads
+from hush.core.task import Task
 from hush.data.samples import Samples
-from hush.models import build
-from hush.rng import PublicSeed, SecretSeed
-from hush.spec import Context, Plan, Spec, Uploads
-from hush.stages.twobit import TwoBit
-from hush.task import Task
-from hush.trainers import Sgd
-from hush.weights import flatten
+from hush.models.networks import build
+from hush.models.weights import flatten
+from hush.parts.aggregators.vote import BitVote
+from hush.parts.stages.twobit import TwoBit
+from hush.parts.trainers import Sgd
+from hush.random.seeds import PublicSeed, SecretSeed
 
 IMAGES, CLIENTS, BOUND = 1935, 31, 0.05
 SHAPE = torch.Size([1, 28, 28])
@@ -49,7 +49,7 @@ def client() -> Task:
 def training(task: Task, trainer: Sgd) -> Work:
     """What it takes one client to train."""
     start, secret, who = flatten(task.model), SecretSeed.simulated(0), np.array([0])
-    return lambda: trainer.fit(task, start, None, who, secret, 1)
+    return lambda: trainer.fit(task.block(who, secret), Plan(1, start))
 
 
 def context(size: int, seats: list[int]) -> Context:

@@ -1,53 +1,70 @@
-"""hush: federated learning that says little and reveals less."""
+"""hush: federated learning that says little and reveals less.
 
-from hush.aggregators import BitVote, SecureSum, Sum
-from hush.catalogue import scheme
-from hush.coordinates import All, Only, RandomK, TopK, Vote
-from hush.data import Samples, Sparse, Split, load, partition, samples
-from hush.downlink import Coarse, Exact
-from hush.errors import Aborted, Mistake
-from hush.metrics import evaluate
-from hush.privacy import Ledger
-from hush.rng import PublicSeed, SecretSeed
-from hush.rounds import Report, rounds
-from hush.sampling import Fixed, Once, Poisson
-from hush.scheme import Scheme
-from hush.secured import secured
-from hush.stages import (
-    AdaptiveClip,
-    Clip,
-    Coins,
-    CorrelatedNoise,
-    FixedPoint,
-    IntegerNoise,
-    Noise,
-    Qsgd,
-    Quantise,
-    Rotate,
-    Sense,
-    ServerNoise,
-    Sign,
-    TopFeedback,
-    TwoBit,
-    Weigh,
-)
-from hush.state import State
-from hush.steps import Average, Momentum, SignStep, Stay
-from hush.task import Task
-from hush.trainers import Dpsgd, Engine, Sgd
-from hush.transports import Local, Loopback
+A public name is imported when it is first used: `import hush` and the quick commands wait for no torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hush.catalogue.entries import scheme
+    from hush.catalogue.secure_form import secured
+    from hush.core.engine import Engine
+    from hush.core.plain import All, Average, Exact, Sum
+    from hush.core.protocols import Aggregator, Coordinates, Downlink, Sampling, Source, Stage, Step, Trainer
+    from hush.core.rounds import Report
+    from hush.core.scheme import Scheme
+    from hush.core.state import State
+    from hush.core.task import Task
+    from hush.data import partition
+    from hush.data.registry import load
+    from hush.data.samples import Samples, Split, samples
+    from hush.data.sparse import Sparse
+    from hush.errors import Aborted, Mistake
+    from hush.federation.loopback import Loopback
+    from hush.federation.simulated import Simulated, rounds
+    from hush.models.metrics import evaluate
+    from hush.parts.aggregators import BitVote, SecureSum
+    from hush.parts.coordinates import Only, RandomK, TopK, Vote
+    from hush.parts.downlink import Coarse
+    from hush.parts.registry import from_json
+    from hush.parts.sampling import Fixed, Once, Poisson
+    from hush.parts.stages import (
+        AdaptiveClip,
+        Clip,
+        CorrelatedNoise,
+        FixedPoint,
+        IntegerNoise,
+        Noise,
+        PoissonBinomial,
+        Qsgd,
+        Quantise,
+        Rotate,
+        Sense,
+        ServerNoise,
+        Sign,
+        TopFeedback,
+        TwoBit,
+        Weigh,
+    )
+    from hush.parts.steps import Momentum, SignStep, Stay
+    from hush.parts.trainers import Dpsgd, Sgd
+    from hush.privacy.ledger import Ledger
+    from hush.random.seeds import PublicSeed, SecretSeed
 
 __version__ = "0.1.0"
 __all__ = [
     "Aborted",
     "AdaptiveClip",
+    "Aggregator",
     "All",
     "Average",
     "BitVote",
     "Clip",
     "Coarse",
-    "Coins",
+    "Coordinates",
     "CorrelatedNoise",
+    "Downlink",
     "Dpsgd",
     "Engine",
     "Exact",
@@ -55,7 +72,6 @@ __all__ = [
     "FixedPoint",
     "IntegerNoise",
     "Ledger",
-    "Local",
     "Loopback",
     "Mistake",
     "Momentum",
@@ -63,6 +79,7 @@ __all__ = [
     "Once",
     "Only",
     "Poisson",
+    "PoissonBinomial",
     "PublicSeed",
     "Qsgd",
     "Quantise",
@@ -70,6 +87,7 @@ __all__ = [
     "Report",
     "Rotate",
     "Samples",
+    "Sampling",
     "Scheme",
     "SecretSeed",
     "SecureSum",
@@ -78,18 +96,24 @@ __all__ = [
     "Sgd",
     "Sign",
     "SignStep",
+    "Simulated",
+    "Source",
     "Sparse",
     "Split",
+    "Stage",
     "State",
     "Stay",
+    "Step",
     "Sum",
     "Task",
     "TopFeedback",
     "TopK",
+    "Trainer",
     "TwoBit",
     "Vote",
     "Weigh",
     "evaluate",
+    "from_json",
     "load",
     "partition",
     "rounds",
@@ -97,3 +121,53 @@ __all__ = [
     "scheme",
     "secured",
 ]
+
+# Where each public name lives, as type checkers read it above; a test holds the two equal.
+_HOMES = {
+    "hush.catalogue.entries": "scheme",
+    "hush.catalogue.secure_form": "secured",
+    "hush.core.engine": "Engine",
+    "hush.core.rounds": "Report",
+    "hush.core.plain": "All Average Exact Sum",
+    "hush.core.protocols": "Aggregator Coordinates Downlink Sampling Source Stage Step Trainer",
+    "hush.core.scheme": "Scheme",
+    "hush.core.state": "State",
+    "hush.core.task": "Task",
+    "hush.data": "partition",
+    "hush.data.registry": "load",
+    "hush.data.samples": "Samples Split samples",
+    "hush.data.sparse": "Sparse",
+    "hush.errors": "Aborted Mistake",
+    "hush.federation.loopback": "Loopback",
+    "hush.federation.simulated": "Simulated rounds",
+    "hush.models.metrics": "evaluate",
+    "hush.parts.aggregators": "BitVote SecureSum",
+    "hush.parts.coordinates": "Only RandomK TopK Vote",
+    "hush.parts.downlink": "Coarse",
+    "hush.parts.registry": "from_json",
+    "hush.parts.sampling": "Fixed Once Poisson",
+    "hush.parts.stages": "AdaptiveClip Clip CorrelatedNoise FixedPoint IntegerNoise Noise PoissonBinomial Qsgd"
+    " Quantise Rotate Sense ServerNoise Sign TopFeedback TwoBit Weigh",
+    "hush.parts.steps": "Momentum SignStep Stay",
+    "hush.parts.trainers": "Dpsgd Sgd",
+    "hush.privacy.ledger": "Ledger",
+    "hush.random.seeds": "PublicSeed SecretSeed",
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
+
+
+if not TYPE_CHECKING:  # which knows the names above, and no others
+
+    def __getattr__(name: str) -> object:
+        """A public name, from its module (PEP 562)."""
+        if name not in _HOME:
+            raise AttributeError(f"module 'hush' has no attribute {name!r}")
+        module = import_module(_HOME[name])
+        # `hush.partition` is a module itself.
+        found = getattr(module, name) if hasattr(module, name) else import_module(f"{_HOME[name]}.{name}")
+        globals()[name] = found  # from now on as quick as any other
+        return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

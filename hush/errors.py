@@ -1,8 +1,12 @@
-"""The user's mistakes: one sentence that names the value, the rule and the remedy."""
+"""What goes wrong: by the user, by a peer, in a round."""
 
 
 class Mistake(ValueError):
     """A wrong input. The command line prints its sentence and exits with status 2."""
+
+
+class Refused(ValueError):
+    """A peer's message, plan or charter that is not taken, and why. The user did nothing wrong; the round goes on."""
 
 
 class Aborted(RuntimeError):

@@ -9,14 +9,14 @@ from hypothesis import HealthCheck, settings
 from sklearn.datasets import load_digits
 from torch import nn
 
+from hush.catalogue.values import Settings
+from hush.core.task import Task
 from hush.data.samples import Samples, Split
-from hush.knobs import Knobs
-from hush.rng import PublicSeed
-from hush.sampling import Fixed
-from hush.stages import Clip
-from hush.task import Task
-from hush.trainers import memory
-from hush.weights import glorot
+from hush.models.weights import glorot
+from hush.parts.sampling import Fixed
+from hush.parts.stages import Clip
+from hush.parts.trainers import memory
+from hush.random.seeds import PublicSeed
 
 # A busy machine must not fail a test: no limits on seconds, and the same cases each time.
 settings.register_profile("hush", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -58,7 +58,7 @@ def task(make: Make) -> Task:
 
 
 @pytest.fixture
-def knobs() -> Knobs:
+def knobs() -> Settings:
     """Settings that fit the small task: batches of 5, so that 6 of 12 clients have no more rows than that."""
     given = {"sampling": Fixed(5), "ratio": 0.1, "rate": 0.2, "steps": 3, "batch": 5, "probe": 4, "clip": Clip(0.45)}
-    return Knobs(**given, noise=0.8, places=4, chunks=10)
+    return Settings(**given, noise=0.8, precision=4, chunks=10)

@@ -10,25 +10,29 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from test_rooms import ROOMS
 
-from hush.catalogue import ENTRIES
+from hush.catalogue.entries import ENTRIES
 from hush.cli import main
-from hush.reproduce import figures, papers
-from hush.reproduce.tables import filled
+from hush.experiment.reproduce import figures, papers
+from hush.experiment.reproduce.tables import filled
 
 ROOT = Path(__file__).parent.parent
 TEXTS = [
     "README.md",
     "docs/tutorial.md",
     "docs/schemes.md",
-    "docs/house.md",
+    "docs/settings.md",
+    "docs/recommended.md",
     "docs/data.md",
     "docs/privacy.md",
     "docs/secure.md",
     "docs/threats.md",
     "docs/design.md",
+    "docs/glossary.md",
     "CONTRIBUTING.md",
 ]
+FOLDERS = sorted(path.parent.name for path in (ROOT / "experiments").glob("*/README.md"))
 # A command with one of these is only checked to parse.
 DOWNLOADS = ("fashion-mnist", "cifar", "experiments/", "diabetes130", "premier-like")
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -77,16 +81,24 @@ def desk(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize("text", [text for text in TEXTS if blocks(text, "python", "sh")])
+def shows(text):
+    """Whether a text has Python or a command of hush; `make` is for CI."""
+    return any(kind == "python" or commands(body) for kind, body in blocks(text, "python", "sh"))
+
+
+@pytest.mark.parametrize("text", [text for text in TEXTS if shows(text)])
 def test_what_a_text_shows_runs(text, desk, monkeypatch, capsys):
-    names = {"__name__": "__main__"}
+    names, ran = {"__name__": "__main__"}, 0
     for kind, body in blocks(text, "python", "sh"):
         if kind == "python":
             exec(compile(body, text, "exec", dont_inherit=True), names)
+            ran += 1
             continue
         for line in commands(body):
             if not any(word in line for word in DOWNLOADS):
                 hush(two_rounds(line), monkeypatch, capsys)  # which asserts exit status 0
+                ran += 1
+    assert ran, f"{text} shows code, and none of it was run"
 
 
 @pytest.mark.parametrize("text", TEXTS)
@@ -137,6 +149,10 @@ def test_the_readme_shows_the_example_files():
         assert (ROOT / "examples" / name).read_text() in shown
 
 
+def test_the_worked_example_is_shown_whole():
+    assert (ROOT / "examples" / "fedprox.py").read_text() in [body for _, body in blocks("docs/schemes.md", "python")]
+
+
 def layout():
     """The lines of the layout in docs/design.md."""
     found = FENCE.search((ROOT / "docs/design.md").read_text().split("## Layout")[1])
@@ -156,9 +172,49 @@ def test_files_in_the_layout_lines_exist():
     for line in layout():
         room, *words = line.split()
         for word in words:
-            file = word.strip(",;:")
+            file = word.strip(",;:()")
             if room.endswith("/") and file.endswith(".py"):
                 assert (ROOT / room / file).is_file(), line
+
+
+def test_the_pictures_show_every_room():
+    rooms, _ = [body for _, body in blocks("docs/design.md", "mermaid")]
+    assert [name for name in ROOMS if not re.search(rf"\b{name}\b", rooms)] == []
+    assert " < ".join(ROOMS) in " ".join((ROOT / "docs/design.md").read_text().split())
+
+
+def test_where_is_what():
+    """The files that the README sends a newcomer to."""
+    table = (ROOT / "README.md").read_text().split("## Where is what")[1].split("## More")[0]
+    rows = re.findall(r"^\| (?!looking|--)(.*) \|$", table, re.MULTILINE)
+    named = [re.findall(r"`([a-z_/]+\.py)`", row) for row in rows]
+    assert all(named)
+    assert [file for files in named for file in files if not (ROOT / file).is_file()] == []
+    for what in (
+        "clipping",
+        "noise is drawn",
+        "bytes of a plan and an upload",
+        "FL-TOP-DP",
+        "server's view",
+        "data set",
+    ):
+        assert any(what in row for row in rows), what
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_files_that_a_text_names_exist(text):
+    """Paths from the root, as `hush/core/rounds.py`; threats.md leaves out tests/secure and hush/secure."""
+    names = re.findall(r"`((?:[a-z_]+/)*[a-z_]+\.py)\b(?!:function)", (ROOT / text).read_text())
+    short = (ROOT / "tests/secure", ROOT / "hush/secure")
+    assert [name for name in names if not any((place / name).is_file() for place in (ROOT, *short))] == []
+
+
+@pytest.mark.parametrize("text", [*TEXTS, *(f"experiments/{paper}/README.md" for paper in FOLDERS)])
+def test_the_words_are_the_fields(text):
+    """docs/glossary.md has the terms."""
+    said = " ".join((ROOT / text).read_text().split())
+    old = r"whole numbers?|chances?|in league|mend(?:s|ed)?|house schemes?|pictures?|told|tells?|apart"
+    assert re.findall(rf"\b(?:{old})\b", said, re.IGNORECASE) == []
 
 
 @pytest.mark.parametrize("text", [*TEXTS, "CHANGELOG.md"])
@@ -171,6 +227,11 @@ def test_links_lead_somewhere(text):
 def test_every_scheme_is_described():
     text = (ROOT / "docs/schemes.md").read_text()
     assert [name for name in ENTRIES if f"`{name}`" not in text] == []
+
+
+def test_the_table_of_settings(monkeypatch, capsys):
+    """`make tables` changes nothing."""
+    assert hush("hush settings --markdown", monkeypatch, capsys) == (ROOT / "docs/settings.md").read_text()
 
 
 def test_the_changelog_begins_with_this_version():
@@ -200,9 +261,9 @@ def test_tables_of_the_frontier():
         assert float(size) == pytest.approx(float(row["payload_up_kB"]), rel=0.02)
 
 
-def test_table_of_the_house_benchmark():
+def test_table_of_the_recommended_benchmark():
     """It is that of the results beside it, to the last place."""
-    results = json.loads((ROOT / "benchmarks/results/house.json").read_text())["results"]
+    results = json.loads((ROOT / "benchmarks/results/recommended.json").read_text())["results"]
     text = (ROOT / "benchmarks/README.md").read_text()
     names = ("features, order 1", "features, order 2", "60 rounds of hush", "the whole command")
     for name in (*names, "60 rounds of fl-top-dp, from 4"):

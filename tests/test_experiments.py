@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from hush import config
-from hush.catalogue import entry
+from hush.catalogue.clipping import paper_clip
+from hush.catalogue.entries import entry
 from hush.cli import main
-from hush.clipping import paper_clip
+from hush.experiment import config
 
 FILES = sorted(
     path for path in (Path(__file__).parents[1] / "experiments").rglob("*.toml") if path.name != "tables.toml"
 )
-SMALL = ["--data", "digits", "--public", "digits", "--clients", "100", "--cohort", "8", "--rounds", "2"]
+SMALL = ["--data", "digits", "--set", "data.public=digits", "--clients", "100", "--cohort", "8", "--rounds", "2"]
 
 
 HOSPITAL = str(Path(__file__).parents[1] / "examples" / "hospital" / "schema.toml")
@@ -33,7 +33,18 @@ def test_two_rounds(path, tmp_path, monkeypatch, capsys):
     if wanted.data.clients == 31:  # the third paper's nodes, all of them in every round
         small = ["--data", "digits", "--model", "mlp", "--rounds", "2"]
     if path.parent.name == "frontier":  # a secure sum of small cohorts would abort too often; turns follow from rounds
-        small = ["--data", "digits", "--public", "digits", "--clients", "100", "--cohort", "50", "--rounds", "2"]
+        small = [
+            "--data",
+            "digits",
+            "--set",
+            "data.public=digits",
+            "--clients",
+            "100",
+            "--cohort",
+            "50",
+            "--rounds",
+            "2",
+        ]
     if wanted.data.name == "diabetes130":
         small = ["--data", HOSPITAL, "--clients", "100", "--cohort", "50", "--rounds", "2"]
     if wanted.model.name == "cnn-color":  # which asks for larger pictures

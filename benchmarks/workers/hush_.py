@@ -9,7 +9,7 @@ from torch.nn.functional import cross_entropy
 from workload import CLASSES, CLIENTS, CLIP, COHORT, NOISE, RATE, ROWS, SHAPES, STEPS
 
 import hush
-from hush import models
+from hush.models import networks
 
 RATIO = 0.005
 HEAD = ("9.weight", "9.bias")  # the CNN's last layer, 5,130 weights
@@ -30,7 +30,7 @@ def task(workload: str, clients: int, shared: bool) -> hush.Task:
         x = numbers.as_strided((count, *shape), (1, *strides))
         y = y.repeat(count // len(y) + 1)[:count].clone()
     split = hush.Split(torch.arange(clients * ROWS), torch.arange(clients + 1) * ROWS)
-    model = models.build(workload, shape, CLASSES, hush.PublicSeed(0))
+    model = networks.build(workload, shape, CLASSES, hush.PublicSeed(0))
     public = (x[:ROWS].clone(), y[:ROWS].clone())
     return hush.Task(model, cross_entropy, hush.Samples(x, y), split, public=public)
 
@@ -40,7 +40,7 @@ def scheme(name: str, cohort: int, head: bool) -> hush.Scheme:
     private = {"clip": CLIP, "noise": NOISE} if name.endswith("-dp") else {}
     knobs = {"rate": RATE, "steps": STEPS, "batch": ROWS, "ratio": RATIO, "sampling": hush.Fixed(cohort), **private}
     found = hush.scheme(name, **knobs)
-    return replace(found, coordinates=hush.coordinates.Only(HEAD)) if head else found
+    return replace(found, coordinates=hush.Only(HEAD)) if head else found
 
 
 def main() -> None:
@@ -48,7 +48,7 @@ def main() -> None:
     options = talk.OPTIONS
     work = task(options["workload"], options.get("clients", CLIENTS), options.get("shared", False))
     plan = scheme(options["scheme"], options.get("cohort", COHORT), options.get("head", False))
-    reports = hush.rounds(plan, work, rounds=10**6, transport=hush.Local())
+    reports = hush.rounds(plan, work, rounds=10**6, transport=hush.Simulated())
 
     def profile() -> str:
         """One round under torch's profiler: the table of operations by their own CPU time."""

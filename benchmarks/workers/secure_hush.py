@@ -12,14 +12,14 @@ import numpy.typing as npt
 import torch
 from secure_turns import Request, Times, client_times, error, serve, timed, turn, vector, versions
 
-from hush.grids import settle
-from hush.rng import SecretSeed
+from hush.core.spec import Context, Plan, Spec
+from hush.parts.stages import IntegerNoise, Quantise
+from hush.privacy.grids import settle
+from hush.random.seeds import SecretSeed
 from hush.secure import Client, Identity, Server, Terms, binding, centred, twoserver
 from hush.secure.driver import answer as said
 from hush.secure.messages import PHASES, Phase
 from hush.secure.twoserver import Half, HalfServer
-from hush.spec import Context, Plan, Spec
-from hush.stages import IntegerNoise, Quantise
 
 NOISE = 1.54  # the paper's, for which the grid leaves room
 FEW = 5
@@ -27,7 +27,7 @@ _round = 0
 
 
 class Rounded:
-    """Inputs in whole numbers, on the grid of a private run: the finest of `bits`, or with None as hush chooses."""
+    """Inputs in integers, on the grid of a private run: the finest of `bits`, or with None as hush chooses."""
 
     def __init__(self, request: Request) -> None:
         self.size, clients = request["size"], request["clients"]

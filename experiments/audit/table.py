@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from hush.audit import audit, lower_bound, scores
-from hush.stages import AdaptiveClip, Clip, IntegerNoise, Noise, Quantise
+from hush.parts.stages import AdaptiveClip, Clip, IntegerNoise, Noise, Quantise
 
 DELTA, NOISE, STEPS, BITS = 1e-5, 1.3, 16, 8
 HALVED = 10  # the trials at half the noise are so many times fewer
@@ -34,7 +34,7 @@ def line(case: tuple[Clip | AdaptiveClip, str, int, int], trials: int) -> dict[s
     noise = Noise(NOISE) if kind == "continuous" else IntegerNoise(NOISE, kind)
     before = (clip,) if kind == "continuous" else (clip, Quantise(STEPS, BITS))
     found = audit((*before, noise), size, DELTA, floor=floor, trials=trials)
-    # What is accounted for the whole noise, against what is left of it if somebody adds half.
+    # What is accounted for the integer noise, against what is left of it if somebody adds half.
     broken = (*before, replace(noise, multiplier=NOISE / 2))
     halved = lower_bound(*scores(broken, size, floor=floor, trials=trials // HALVED), DELTA)
     return {

@@ -10,7 +10,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from hush.report import figure, runs
+from hush.experiment.report import figure, runs
 
 HERE = Path(__file__).parent
 

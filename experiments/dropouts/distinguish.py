@@ -25,11 +25,11 @@ import torch
 from torch import Tensor, nn
 
 import hush
-from hush.aggregators import Sum
 from hush.audit.bounds import lower_bound
-from hush.scheme import Scheme
-from hush.stages import Quantise
-from hush.steps import Momentum
+from hush.core.plain import Sum
+from hush.core.scheme import Scheme
+from hush.parts.stages import Quantise
+from hush.parts.steps import Momentum
 
 HERE = Path(__file__).parent
 DELTA = 0.02
@@ -79,7 +79,7 @@ def scheme(case: Case, problem: hush.Task) -> Scheme:
     """The catalogue's scheme, in floats or in integers."""
     dropout = case.dropout if case.who == "many" or case.secure else 0.0
     sampling = hush.Poisson(case.rate, tolerance=case.tolerance, dropout=dropout)
-    ratio = {"ratio": 0.99} if case.scheme == "fl-top-dp" else {"down": 32}
+    ratio = {"ratio": 0.99} if case.scheme == "fl-top-dp" else {"downlink_bits": 32}
     found = hush.scheme(case.scheme, sampling=sampling, clip=CLIP, noise=case.noise, steps=1, **ratio)
     if case.numbers == "continuous":
         return found
@@ -120,7 +120,7 @@ def score(case: Case, present: bool, seed: int) -> float:
 
     models = [torch.cat([p.detach().flatten() for p in problem.model.parameters()]).double()]
     for report in hush.rounds(
-        found, problem, rounds=case.rounds, seed=2 * seed + present, transport=hush.Local(lost=lost)
+        found, problem, rounds=case.rounds, seed=2 * seed + present, transport=hush.Simulated(lost=lost)
     ):
         models.append(report.state.released.double())
     live, whole = report.state.live, deviation(found, problem) / math.sqrt(1 - case.tolerance) / (case.rate * clients)
@@ -134,7 +134,7 @@ def score(case: Case, present: bool, seed: int) -> float:
 def stated(case: Case) -> float:
     """The model view's epsilon of the whole run, as hush states it."""
     problem = task(case.clients)
-    nobody = hush.Local(lost=lambda number, client: False)
+    nobody = hush.Simulated(lost=lambda number, client: False)
     *_, last = hush.rounds(scheme(case, problem), problem, rounds=case.rounds, delta=DELTA, transport=nobody)
     value = last.epsilon["model"]
     return math.inf if isinstance(value, str) else value

@@ -22,7 +22,7 @@ PAPER = [
     ("fl-cs-dp 5 %", 0.78, 887.13),
     ("fl-std-dp", 0.56, 6653.48),
 ]
-# Ours in the figure: Fashion-MNIST, clients with pictures of all kinds, whole numbers where there is a choice.
+# Ours in the figure: Fashion-MNIST, clients with pictures of all kinds, integers where there is a choice.
 SHOWN = ("hush-secure", "hush-20-rounds", "hush-120-rounds", "hush-tiny", "hush-once", "hush-trusted", "fl-top-dp-ours")
 LEFT = ("hush-trusted", "hush-secure", "fl-top-dp-ours", "fl-std-dp")  # whose names are left of their points
 

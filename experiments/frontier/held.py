@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import torch
 
-from hush.data import DataSet, load
-from hush.rng import PublicSeed
+from hush.data.registry import DataSet, load
+from hush.random.seeds import PublicSeed
 
 
 def pictures() -> DataSet:

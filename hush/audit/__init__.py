@@ -1,4 +1,4 @@
-"""Attacks on hush's own mechanisms, and what they prove of epsilon."""
+"""Attacks on hush's own mechanisms, and what they prove of epsilon. May import parts, core and privacy."""
 
 from hush.audit.bounds import Bound, lower_bound
 from hush.audit.mechanism import Audit, accounted, audit, scores

@@ -38,10 +38,10 @@ def lower_bound(present: Floats, absent: Floats, delta: float, confidence: float
     """The largest epsilon that the scores of trials with the client and without it disprove at `delta`.
 
     The first half of either set chooses a threshold for each of the four events of EVENTS. The second half counts
-    them, and Clopper and Pearson's intervals bound their chances p and q: epsilon >= log((p - delta) / q).
+    them, and Clopper and Pearson's intervals bound their probabilities p and q: epsilon >= log((p - delta) / q).
 
-    Guarantee: where all trials are independent and (epsilon, delta) holds, the bound exceeds epsilon with a chance of
-    at most 1 - confidence. The eight intervals share it, and nothing is assumed of the distributions.
+    Guarantee: where all trials are independent and (epsilon, delta) holds, the bound exceeds epsilon with a probability
+    of at most 1 - confidence. The eight intervals share it, and nothing is assumed of the distributions.
     """
     _check(present, absent, delta, confidence)
     miss = (1 - confidence) / (2 * len(EVENTS))
@@ -80,7 +80,7 @@ class _Worlds(NamedTuple):
 
 
 def _epsilon(often: tuple[Counts, int], seldom: tuple[Counts, int], delta: float, miss: float) -> Floats:
-    """log((p - delta) / q), 0 where negative: p is above its chance, or q below, with a chance of `miss` each."""
+    """log((p - delta) / q), 0 where negative: p is too high, or q too low, with probability `miss` each."""
     (k, n), (j, m) = often, seldom
     p = np.where(k > 0, betaincinv(np.maximum(k, 1), n - k + 1, miss), 0.0)
     q = np.where(j < m, betaincinv(j + 1, np.maximum(m - j, 1), 1 - miss), 1.0)

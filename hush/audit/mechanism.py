@@ -7,27 +7,22 @@ measures how far the rest goes in the direction of the client: against Gaussian 
 
 import math
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import cast
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from hush.audit.bounds import Bound, Floats, lower_bound
+from hush.core.integers import Integers, centred
+from hush.core.protocols import Source, Stage
+from hush.core.spec import ClientContext, Plan, ServerContext, Spec, Total
 from hush.errors import Mistake
-from hush.packing import Integers
 from hush.privacy.accountants import Release, epsilon
-from hush.rng import SecretSeed
-from hush.spec import Context, Plan, Spec, Total
-from hush.stages import Source, Stage, centred
+from hush.random.draws import Draws
+from hush.random.seeds import SecretSeed
 
 BLOCK = 2**12  # trials that are in memory together; a part of the draws: another number is other trials
 EXCESS = 10.0  # how many times its bound an update is long, so that the clip has to work
-
-
-@runtime_checkable
-class _Last(Stage, Source, Protocol):
-    """A stage that is the Source of the noise."""
 
 
 @dataclass(frozen=True)
@@ -99,11 +94,11 @@ def scores(
 
 def _updates(stages: tuple[Stage, ...], size: int, plan: Plan, secret: SecretSeed) -> Tensor:
     """What the client adds to the sum before the noise: BLOCK trials, one row each, as if of so many clients."""
-    specs, trials = _specs(stages, size), np.arange(BLOCK)
+    specs = _specs(stages, size)
     bound = next(s.l2 for s in specs if s.l2 < math.inf)
     x = torch.full((BLOCK, size), EXCESS * bound / math.sqrt(size))
     for stage, spec in zip(stages[:-1], specs, strict=False):
-        x = stage.encode(x, Context(spec, plan, trials, torch.ones(BLOCK), secret))
+        x = stage.encode(x, ClientContext(spec, plan, torch.ones(BLOCK), Draws(secret, tuple(range(BLOCK)))))
     return x
 
 
@@ -115,7 +110,7 @@ def _released(stages: tuple[Stage, ...], size: int, plan: Plan, added: Tensor, s
     """
     floor = int(plan.floor)
     source, specs = _checked(stages, size, floor)
-    ctx = Context(specs[-2], plan, np.arange(floor), torch.ones(floor), secret)
+    ctx = ClientContext(specs[-2], plan, torch.ones(floor), Draws(secret, tuple(range(floor))))
     x = torch.zeros(floor, added.numel(), dtype=added.dtype)
     x[0] = added.flatten()
     rows = source.encode(x, ctx)
@@ -123,7 +118,11 @@ def _released(stages: tuple[Stage, ...], size: int, plan: Plan, added: Tensor, s
     form = specs[-1].form
     if isinstance(form, Integers):
         body = centred(body, form.width)
-    return source.decode(Total(body, floor, float(floor)), ctx).body.double().view(added.shape)
+    return (
+        source.decode(Total(body, floor, float(floor)), ServerContext(ctx.spec, plan, secret))
+        .body.double()
+        .view(added.shape)
+    )
 
 
 def _specs(stages: tuple[Stage, ...], size: int) -> list[Spec]:
@@ -138,14 +137,14 @@ def _plan(round: int, floor: int) -> Plan:
     return Plan(round, torch.empty(0), None, cohort=floor, floor=floor)
 
 
-def _checked(stages: tuple[Stage, ...], size: int, floor: int) -> tuple[_Last, list[Spec]]:
+def _checked(stages: tuple[Stage, ...], size: int, floor: int) -> tuple[Source, list[Spec]]:
     """The Source, and the Spec before each stage and after the last."""
     if size < 1 or floor < 1:
         raise Mistake(f"size={size} and floor={floor} must be at least 1: the numbers of an update, and the clients")
     last = stages[-1] if stages else None
-    if not isinstance(last, _Last):
+    if last is None or last.level is None:
         raise Mistake(f"{last} adds no noise that could be audited: let the stages end with Noise or IntegerNoise")
     specs = _specs(stages, size)
     if specs[-1].size != specs[-2].size:
         raise Mistake(f"{last} sends other numbers than it gets, and the audit takes their sum as it is: take Clip(c)")
-    return last, specs
+    return cast(Source, last), specs

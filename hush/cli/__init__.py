@@ -1,15 +1,18 @@
-"""The command line: one file per command."""
+"""The command line: one file per command. May import every other room."""
 
 import contextlib
+import os
 import sys
 from typing import Annotated
 
 import typer
 
-from hush import __version__, files
-from hush.cli import compare, data, privacy, reproduce, run, schemes
-from hush.config import MODES
+from hush import __version__
+from hush.catalogue.settings import RENAMED
+from hush.cli import compare, data, privacy, reproduce, run, schemes, settings
+from hush.data import files
 from hush.errors import Mistake, Stopped
+from hush.experiment.settings import MODES, SETTINGS
 
 INTERRUPTED = 130  # as shells have it for Ctrl-C
 
@@ -21,6 +24,7 @@ app = typer.Typer(
 )
 app.command("run")(run.run)
 app.command("schemes")(schemes.schemes)
+app.command("settings")(settings.settings)
 app.add_typer(privacy.app, name="privacy")
 app.add_typer(data.app, name="data")
 app.command("compare")(compare.compare)
@@ -45,6 +49,8 @@ def root(
 
 def _spelled(words: list[str]) -> list[str]:
     """--secure alone means --secure simulated: typer knows no option whose value may be left out."""
+    if "--secure" not in words:
+        return words
     found = []
     for number, word in enumerate(words, 1):
         following = words[number] if number < len(words) else ""
@@ -52,8 +58,17 @@ def _spelled(words: list[str]) -> list[str]:
     return found
 
 
+def _as_setting(sentence: str) -> str:
+    """What to write in place of an option of `hush run` that there is not, where it is a setting."""
+    option = sentence.removeprefix("No such option: ").split()[0]
+    key = next((one for one in (*SETTINGS, *RENAMED) if one.partition(".")[2] == option[2:].replace("-", "_")), None)
+    return f"there is no option {option}: write --set {RENAMED.get(key, key)}=VALUE" if key else sentence
+
+
 def main() -> None:
     """Run a command; a mistake ends with one sentence on standard error and status 2."""
+    # Math threads that wait would spin, and take the cores from the workers that train. Before torch is imported.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         status = app(_spelled(sys.argv[1:]), standalone_mode=False)
         sys.stdout.flush()
@@ -64,13 +79,15 @@ def main() -> None:
         sentence, status = "stopped", INTERRUPTED
     except (Mistake, typer.TyperException) as mistake:
         sentence = mistake.format_message() if isinstance(mistake, typer.TyperException) else str(mistake)
+        if sys.argv[1:2] == ["run"] and sentence.startswith("No such option: "):
+            sentence = _as_setting(sentence)
         status = 2 if sentence else 0  # a bare `hush` has printed its help and has nothing to add
     except OSError as error:
         if not files.full(error):
             raise
         sentence, status = f"{error.filename or 'a file'} cannot be written ({error.strerror}): make room for it", 2
         with contextlib.suppress(OSError):
-            sys.stdout.close()  # it may be what has no room, and would be told once more
+            sys.stdout.close()  # it may be what has no room, and would be reported once more
     if sentence:
         print(f"hush: {sentence}", file=sys.stderr)
     sys.exit(status if isinstance(status, int) else 0)

@@ -7,8 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from hush.report import runs as read
-from hush.report import table
+from hush.experiment.report import runs as read
 
 Runs = Annotated[list[Path], typer.Argument(metavar="RUN", help="Directories that `hush run` wrote.")]
 Out = Annotated[Path, typer.Option(help="Where the figure goes: .png, .svg or .pdf.")]
@@ -18,8 +17,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instea
 def compare(runs: Runs, out: Out = Path("compare.png"), json: Json = False) -> None:
     """Set runs side by side: accuracy against bytes and against epsilon."""
     # matplotlib takes half a second to load, and no other command needs it.
-    from hush import verify
-    from hush.report import figure
+    from hush.experiment import verify
+    from hush.experiment.report import figure, table
 
     several = [read.read(path) for folder in runs for path in read.repetitions(folder)]
     for run in several:

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
-from hush import files
+from hush.data import files
 from hush.errors import Mistake
 
 app = typer.Typer(help="List, fetch and describe data sets.", no_args_is_help=True)

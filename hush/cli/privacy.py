@@ -4,28 +4,24 @@ import json
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from hush.errors import Mistake
-from hush.grids import Kind, rounded_norm, settle
-from hush.privacy.accountants import epsilon as compose
-from hush.privacy.calibration import noise_for, spent
-from hush.privacy.card import render
-from hush.privacy.events import Event, Level, Sampling, check_sampling, relation, repeated
-from hush.privacy.integers import published, shares
-from hush.privacy.lattice import matching, worth
-from hush.privacy.views import paper_epsilon, stated, unnoticed_epsilon
-from hush.shown import shown
+
+# What computes is imported by the command that needs it: help answers at once.
+if TYPE_CHECKING:
+    from hush.privacy.events import BatchSampling, Event, Level
+    from hush.privacy.grids import NoiseKind
 
 app = typer.Typer(
-    help="Epsilon of a noise, noise of an epsilon, the same in whole numbers, and the privacy card of a run.",
+    help="Epsilon of a noise, noise of an epsilon, the same in integers, and the privacy card of a run.",
     no_args_is_help=True,
     add_completion=False,
 )
 
-Rate = Annotated[str, typer.Option("--rate", help="Chance of being drawn for a round: 0.01 or 1/60.")]
+Rate = Annotated[str, typer.Option("--rate", help="Probability of being drawn for a round: 0.01 or 1/60.")]
 Rounds = Annotated[int, typer.Option("--rounds", help="Number of rounds.")]
 Delta = Annotated[float, typer.Option("--delta", help="Delta, below one over the population.")]
 Accountant = Annotated[str, typer.Option("--accountant", help="pld (tight), rdp, or moments (the papers').")]
@@ -35,7 +31,9 @@ Cohorts = Annotated[
 ]
 BatchRate = Annotated[
     str | None,
-    typer.Option("--batch-rate", help="For records: chance to be in a batch of their client; --rate is the client's."),
+    typer.Option(
+        "--batch-rate", help="For records: probability to be in a batch of their client; --rate is the client's."
+    ),
 ]
 Steps = Annotated[int, typer.Option("--steps", help="For records: steps of a client in one round.")]
 Downsampling = Annotated[
@@ -45,7 +43,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 _OWN = (
-    "the rate is taken as the record's own chance in every step; a client that is drawn, and shows in the model, does"
+    "the rate is taken as the record's own in every step; a client that is drawn, and shows in the model, does"
     " not multiply with it: give --batch-rate as well"
 )
 
@@ -58,13 +56,13 @@ class _Question:
     rounds: int
     delta: float
     accountant: str
-    sampling: Sampling
+    sampling: "BatchSampling"
     batch: float | None
     steps: int
     reach: int
 
     @property
-    def level(self) -> Level:
+    def level(self) -> "Level":
         return "client" if (self.batch, self.steps, self.reach) == (None, 1, 1) else "record"
 
     @property
@@ -72,10 +70,14 @@ class _Question:
         return {"batch": self.batch, "steps": self.steps, "reach": self.reach}
 
     def spent(self, noise: float) -> float:
+        from hush.privacy.calibration import spent
+
         return spent(noise, self.delta, self.rate, self.rounds, self.accountant, self.sampling, **self.records)
 
-    def events(self, noise: float) -> list[Event]:
+    def events(self, noise: float) -> "list[Event]":
         """The rounds as the ledger of a run has them."""
+        from hush.privacy.events import Event
+
         batch, client = (self.rate, 1.0) if self.batch is None else (self.batch, self.rate)
         event = Event(
             1, noise, noise, client, "poisson", 0.0, "update", "record", self.steps, batch, self.reach, self.sampling
@@ -83,6 +85,8 @@ class _Question:
         return [replace(event, round=number) for number in range(1, self.rounds + 1)]
 
     def common(self) -> dict[str, Any]:
+        from hush.privacy.events import relation
+
         found = {
             "delta": self.delta,
             "accountant": self.accountant,
@@ -97,6 +101,8 @@ class _Question:
         return found
 
     def words(self) -> str:
+        from hush.privacy.events import relation
+
         return f"at delta {self.delta:g}, {self.accountant}: model view, {relation(self.sampling, self.level)}"
 
 
@@ -114,6 +120,11 @@ def epsilon(
     as_json: Json = False,
 ) -> None:
     """Epsilon against an observer of all released models who does not know the cohorts."""
+    from hush.privacy.accountants import epsilon as compose
+    from hush.privacy.events import repeated
+    from hush.privacy.shown import shown
+    from hush.privacy.views import paper_epsilon, stated, unnoticed_epsilon
+
     asked = _asked(rate, rounds, delta, accountant, sampling, batch_rate, steps, downsampling)
     value = stated(asked.spent(noise))
     answer: dict[str, Any] = {"epsilon": value, **asked.common(), "noise": noise}
@@ -157,6 +168,9 @@ def noise(
     as_json: Json = False,
 ) -> None:
     """The smallest noise multiplier (in thousandths, rounded up) that keeps to a budget."""
+    from hush.privacy.calibration import noise_for
+    from hush.privacy.shown import shown
+
     asked = _asked(rate, rounds, delta, accountant, sampling, batch_rate, steps, downsampling)
     sigma = noise_for(epsilon, delta, asked.rate, rounds, accountant, asked.sampling, **asked.records)
     value = asked.spent(sigma)
@@ -179,25 +193,32 @@ def integers(
     epsilon: Annotated[float | None, typer.Option("--epsilon", help="Privacy budget, in place of --noise.")] = None,
     floor: Annotated[int | None, typer.Option("--floor", help="The fewest clients that stay (all of them).")] = None,
     bits: Annotated[int | None, typer.Option("--bits", help="Bits of a number, 2 to 32.")] = None,
-    loss: Annotated[
-        float | None, typer.Option("--loss", help="In place of --bits: how much noise rounding may add (0.05).")
+    rounding: Annotated[
+        float | None, typer.Option("--rounding", help="In place of --bits: extra noise allowed from rounding (0.05).")
     ] = None,
     kind: Annotated[str, typer.Option("--kind", help="skellam, or gaussian (discrete).")] = "skellam",
     sampling: Cohorts = "poisson",
     as_json: Json = False,
 ) -> None:
     """Grid, bits and epsilon of the noise of a secure sum, beside the published bound and a Gaussian's."""
+    from hush.privacy.calibration import noise_for
+    from hush.privacy.grids import rounded_norm, settle
+    from hush.privacy.integers import published, shares
+    from hush.privacy.lattice import matching, worth
+    from hush.privacy.shown import shown
+    from hush.privacy.views import stated
+
     asked = _asked(rate, rounds, delta, "pld", sampling, None, 1, False)
-    if bits is not None and loss is not None:
-        raise Mistake(f"bits={bits} and loss={loss:g} exclude each other: give one of them")
+    if bits is not None and rounding is not None:
+        raise Mistake(f"bits={bits} and rounding={rounding:g} exclude each other: give one of them")
     if (noise is None) == (epsilon is None):
         raise Mistake(f"noise={noise} and epsilon={epsilon} say nothing, or too much: give one of them")
     if noise is None:
         noise = noise_for(cast(float, epsilon), delta, asked.rate, rounds, "pld", asked.sampling)
     if not noise > 0:
         raise Mistake(f"noise={noise:g} must be positive: nothing is added, and nothing is hidden")
-    least, whole = cohort if floor is None else floor, cast(Kind, kind)
-    grid = settle(size, cohort, least, noise, bits=bits, loss=0.05 if loss is None else loss, kind=whole)
+    least, whole = cohort if floor is None else floor, cast("NoiseKind", kind)
+    grid = settle(size, cohort, least, noise, bits=bits, rounding=0.05 if rounding is None else rounding, kind=whole)
     bound = rounded_norm(grid.steps, size)
     added = matching(whole, noise, bound, least)
     counts = worth(whole, added, bound, least)
@@ -230,7 +251,8 @@ def card(
     as_json: Json = False,
 ) -> None:
     """The one-page privacy statement of a run, computed anew from its ledger and configuration."""
-    from hush import verify  # torch is slow to import
+    from hush.experiment import verify
+    from hush.privacy.card import render
 
     found = verify.card(run, lambda line: typer.echo(line, err=True))
     try:
@@ -250,12 +272,16 @@ def _asked(
     steps: int,
     downsampling: bool,
 ) -> _Question:
+    from hush.privacy.events import check_sampling
+
     check_sampling(sampling)
     batch = None if batch_rate is None else _rate(batch_rate, "batch-rate")
     if batch is not None and not 1e-9 <= batch <= 1:
         raise Mistake(f"batch-rate={batch_rate} must be in [1e-9, 1]: give batch size / records of the smallest client")
     reach = 2 if downsampling else 1
-    return _Question(_rate(rate, "rate"), rounds, delta, accountant, cast(Sampling, sampling), batch, steps, reach)
+    return _Question(
+        _rate(rate, "rate"), rounds, delta, accountant, cast("BatchSampling", sampling), batch, steps, reach
+    )
 
 
 def _rate(text: str, name: str) -> float:

@@ -14,8 +14,8 @@ from hush.cli.data import Packages, asked
 from hush.errors import Mistake, Stopped
 
 if TYPE_CHECKING:
-    from hush.reproduce.tables import Line
-    from hush.reproduce.work import Job
+    from hush.experiment.reproduce.tables import Line
+    from hush.experiment.reproduce.work import Job
 
 QUIET = 30.0  # seconds between two lines of a log
 
@@ -79,8 +79,8 @@ def _run(
 ) -> None:
     import os
 
-    from hush.reproduce import plan, work
-    from hush.reproduce.tables import lines
+    from hush.experiment.reproduce import plan, work
+    from hush.experiment.reproduce.tables import lines
 
     found = plan.find(folder, name)
     wanted = plan.chosen(found, names)
@@ -115,11 +115,11 @@ def _fetch(jobs: list["Job"], packages: bool) -> None:
 
 def _watched(jobs: list["Job"], workers: int) -> dict[str, str]:
     """Run the jobs with a bar for each on standard error; a log gets a line now and then."""
-    from hush.reproduce import work
+    from hush.experiment.reproduce import work
 
     notes = Console(stderr=True)
     bars: dict[str, TaskID] = {}
-    told: dict[str, float] = {}
+    reported: dict[str, float] = {}
     with Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -139,16 +139,16 @@ def _watched(jobs: list["Job"], workers: int) -> dict[str, str]:
             if job.name not in bars:
                 bars[job.name] = progress.add_task(job.name, total=total or None, facts=facts)
             progress.update(bars[job.name], completed=done, total=total or None, facts=facts)
-            if not notes.is_terminal and time.monotonic() - told.get(job.name, -QUIET) >= QUIET:
+            if not notes.is_terminal and time.monotonic() - reported.get(job.name, -QUIET) >= QUIET:
                 notes.print(f"{job.name}: round {done} of {total}  {facts}" if total else f"{job.name}: {facts}")
-                told[job.name] = time.monotonic()
+                reported[job.name] = time.monotonic()
 
         return work.run(jobs, workers, say)
 
 
 def _list(folder: Path, name: str | None, out: Path, json: bool) -> None:
-    from hush.reproduce.plan import find, papers
-    from hush.reproduce.tables import lines
+    from hush.experiment.reproduce.plan import find, papers
+    from hush.experiment.reproduce.tables import lines
 
     chosen = [find(folder, name)] if name else [table for paper in papers(folder) for table in paper.tables]
     found = [line for table in chosen for line in lines(table, where=out)]
@@ -192,7 +192,7 @@ def _show(title: str, rows: list[dict[str, str]]) -> None:
 
 
 def _write(folder: Path, json: bool) -> None:
-    from hush.reproduce import figures, tables
+    from hush.experiment.reproduce import figures, tables
 
     changed: list[Any] = [*tables.write(folder), *figures.write(folder)]
     if json:

@@ -11,11 +11,12 @@ WEIGHTS = 1_663_370  # of the papers' image network, for bits per weight
 
 
 def schemes(
-    name: Annotated[str | None, typer.Argument(help="One scheme; all by default.")] = None,
+    name: Annotated[str | None, typer.Argument(help="One scheme, or file.py:function; all by default.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print a JSON list.")] = False,
 ) -> None:
     """List what each scheme sends, protects and costs."""
-    from hush.catalogue import ENTRIES, entry
+    from hush.catalogue.entries import ENTRIES
+    from hush.experiment.own import entry
 
     rows = [_describe(found) for found in ([entry(name)] if name else ENTRIES.values())]
     if json:
@@ -44,14 +45,14 @@ def _describe(found: Any) -> dict[str, Any]:
     """One entry as plain values; sizes come from the Spec that the parts themselves state."""
     import torch
 
-    from hush.knobs import Knobs
-    from hush.models import cnn, head
-    from hush.stages import Clip
-    from hush.weights import Layout
+    from hush.catalogue.values import Settings
+    from hush.models.networks import cnn, head
+    from hush.models.weights import Layout
+    from hush.parts.stages import Clip
 
-    knobs = Knobs(**{"clip": Clip(1.0), **found.settings, "noise": 1.0})  # any noise: it has no default
-    scheme, shape = found.scheme(knobs), torch.Size((1, 28, 28))
-    model = head(torch.Size(((knobs.directions or 0) + 1,)), 10) if found.featured else cnn(shape, 10)
+    settings = Settings(**{"clip": Clip(1.0), **found.settings, "noise": 1.0})  # any noise: it has no default
+    scheme, shape = found.scheme(settings), torch.Size((1, 28, 28))
+    model = head(torch.Size(((settings.features or 0) + 1,)), 10) if found.featured else cnn(shape, 10)
     sent = scheme.coordinates.count(Layout.of(model))
     spec, down = scheme.specs(sent)[-1], sent if scheme.coordinates.fixed else WEIGHTS
     return {
@@ -59,14 +60,16 @@ def _describe(found: Any) -> dict[str, Any]:
         "summary": found.summary,
         "paper": found.paper,
         "guarantee": scheme.level or "none",
-        "uplink_bits_per_weight": 0.0 if scheme.apart else round(8 * spec.form.length(spec.size) / WEIGHTS, 4),
-        "downlink_bits_per_weight": 0.0 if scheme.apart else round(8 * scheme.down.form.length(down) / WEIGHTS, 4),
+        "uplink_bits_per_weight": 0.0 if scheme.baseline else round(8 * spec.form.length(spec.size) / WEIGHTS, 4),
+        "downlink_bits_per_weight": 0.0
+        if scheme.baseline
+        else round(8 * scheme.downlink.form.length(down) / WEIGHTS, 4),
         "coordinates": str(scheme.coordinates),
         "trainer": str(scheme.trainer),
         "stages": [type(stage).__name__ for stage in scheme.stages],
         "aggregator": str(scheme.aggregator),
         "step": str(scheme.step),
-        "down": str(scheme.down),
+        "downlink": str(scheme.downlink),
         "average": scheme.average,
         "sampling": str(scheme.sampling),
     }

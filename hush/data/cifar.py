@@ -26,7 +26,7 @@ def pictures(labels: int, contents: Mapping[str, bytes]) -> Pictures:
 
 
 def parse(content: bytes, name: str, labels: int) -> tuple[Array, Array]:
-    """Pictures (n, 3, 32, 32) and their classes; refuses a file that is not a whole number of them."""
+    """Pictures (n, 3, 32, 32) and their classes; refuses a file that is not a multiple of their size."""
     row = labels + 3 * SIDE * SIDE
     if not content or len(content) % row:
         raise Mistake(f"{name} has {len(content)} bytes, not a multiple of the {row} of a picture: fetch the set again")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,10 +82,7 @@ def _images(wanted: Known, read: Read, say: Say) -> DataSet:
 
 def _digits() -> DataSet:
     """Scikit-learn's 8x8 digits: 64 public rows, then 80 % training and 20 % test by a fixed shuffle."""
-    from sklearn.datasets import load_digits  # slow to import, and only this set needs it
-
-    bundle = load_digits()
-    images, labels = bundle.images.astype(np.uint8), bundle.target.astype(np.uint8)
+    images, labels = _bundled()
     if hashlib.sha256(images.tobytes() + labels.tobytes()).hexdigest() != _DIGITS_SHA256:
         raise Mistake("the digits of this scikit-learn differ from the known ones: install another version")
     order = torch.randperm(len(images), generator=torch.Generator().manual_seed(0))
@@ -98,6 +97,17 @@ def _digits() -> DataSet:
         digest="equal to the known SHA-256",
         public=whole.rows(order[held : held + DIGITS_PUBLIC]),
     )
+
+
+def _bundled() -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Its images and labels, from scikit-learn's own file: to import it takes a second."""
+    found = find_spec("sklearn")
+    path = Path(found.origin).parent / "datasets/data/digits.csv.gz" if found and found.origin else None
+    if path is None or not path.is_file():
+        raise Mistake("scikit-learn, which brings the digits, is not installed as usual: install it again")
+    with gzip.open(path, "rt") as lines:
+        table = np.loadtxt(lines, delimiter=",", dtype=np.uint8)
+    return table[:, :-1].reshape(-1, 8, 8), table[:, -1]
 
 
 def _from_npz(path: Path) -> DataSet:

@@ -17,8 +17,7 @@ from typing import Any
 
 import platformdirs
 
-from hush import files
-from hush.data import archives
+from hush.data import archives, files
 from hush.data.archives import SLACK, Damaged
 from hush.data.known import SETS, File, Known
 

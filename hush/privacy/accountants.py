@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import optimize, special
+from scipy import special
 
 from hush.errors import Mistake
 from hush.privacy import losses
+from hush.privacy.roots import brent
 
 ACCOUNTANTS = ("moments", "rdp", "pld")
 _MOST_MOMENTS = 1 << 16
@@ -25,8 +26,9 @@ class Release:
     """`count` rounds of `steps` Gaussian releases of multiplier `noise`, each with Poisson sampling at `rate`.
 
     mirrored: compose the pair that dominates both directions of "replace one client" at once (pld only).
-    joined: the chance that a round happens at all, which the observer may notice: loss 0 with chance 1 - joined.
-    noticed: False assumes that it looks like a round without the record; rdp and moments then keep to the bound.
+    joined: the probability that a round happens at all, which the observer may notice: loss 0 with probability 1 -
+    joined. noticed: False assumes that it looks like a round without the record; rdp and moments then keep to the
+    bound.
     """
 
     noise: float
@@ -41,13 +43,13 @@ class Release:
         if not (self.noise == 0 or 1e-6 <= self.noise <= 1e9):
             raise Mistake(f"noise={self.noise:g} must be zero or in [1e-6, 1e9]: give a noise multiplier")
         if not 1e-9 <= self.rate <= 1:
-            raise Mistake(f"rate={self.rate:g} must be in [1e-9, 1]: give the chance of being drawn")
+            raise Mistake(f"rate={self.rate:g} must be in [1e-9, 1]: give the probability of being drawn")
         if not 1 <= self.count <= 10**7:
             raise Mistake(f"rounds={self.count} must be from 1 to 10,000,000: give the number of releases")
         if not (self.steps >= 1 and self.count * self.steps <= 10**7):
             raise Mistake(f"steps={self.steps} must be at least 1, and with the rounds 10,000,000 at most: lower it")
         if not 1e-9 <= self.joined <= 1:
-            raise Mistake(f"rate={self.joined:g} must be in [1e-9, 1]: give the chance of being drawn")
+            raise Mistake(f"rate={self.joined:g} must be in [1e-9, 1]: give the probability of being drawn")
 
 
 def check(delta: float, accountant: str) -> None:
@@ -61,7 +63,7 @@ def check(delta: float, accountant: str) -> None:
 def epsilon(releases: Sequence[Release], delta: float, accountant: str = "pld", slack: float = 0.0) -> float:
     """The epsilon of all releases together at `delta`; 0 for none of them, infinite without noise.
 
-    slack: the summed chance that visible aborts tell a client apart. P(E) <= exp(e) Q(E) + d + exp(e) slack,
+    slack: the summed probability that visible aborts distinguish a client. P(E) <= exp(e) Q(E) + d + exp(e) slack,
     so epsilon is the least e that is enough at d = delta - exp(e) slack; infinite where there is none.
     Guarantee: for rdp and pld an upper bound of the true epsilon under "add or remove one client",
     whatever the rounds depend on (adaptive composition). moments is the papers' own, looser formula.
@@ -125,8 +127,8 @@ def gaussian_epsilon(mu: float, delta: float, accountant: str = "pld") -> float:
     if gaussian_log_delta(mu, 0.0) <= log_delta:
         return 0.0
     high = mu**2 / 2 + mu * math.sqrt(2 * math.log(1 / delta))
-    root = optimize.brentq(lambda e: gaussian_log_delta(mu, e) - log_delta, 0.0, high, xtol=1e-12, rtol=1e-12)
-    return float(root) * (1 + 1e-9)  # past the solver's error, towards the safe side
+    root = brent(lambda e: gaussian_log_delta(mu, e) - log_delta, 0.0, high, 1e-12)
+    return root * (1 + 1e-9)  # past the solver's error, towards the safe side
 
 
 def gaussian_log_delta(mu: float, epsilon: float) -> float:
@@ -198,9 +200,11 @@ def _rdp_epsilon(releases: tuple[Release, ...], delta: float) -> float:
         return float(compute_epsilon(orders, curve, delta)[0])
 
 
-def _joined(log_moment: Any, chance: float) -> Any:
-    """log E exp(order loss) of a loss that is 0 with chance 1 - chance: log(1 - c + c exp(moment))."""
-    return log_moment if chance == 1 else np.logaddexp(math.log1p(-chance), math.log(chance) + log_moment)
+def _joined(log_moment: Any, probability: float) -> Any:
+    """log E exp(order loss) of a loss that is 0 with probability 1 - probability: log(1 - c + c exp(moment))."""
+    return (
+        log_moment if probability == 1 else np.logaddexp(math.log1p(-probability), math.log(probability) + log_moment)
+    )
 
 
 @lru_cache(maxsize=64)

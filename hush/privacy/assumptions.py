@@ -1,11 +1,7 @@
 """What a privacy card rests on, in sentences: given how a run sampled, who added the noise, what the server saw."""
 
-from typing import TYPE_CHECKING
-
 from hush.privacy import sums
-
-if TYPE_CHECKING:
-    from hush.privacy.card import Facts
+from hush.privacy.facts import Facts
 
 FLOATING = (
     "the noise is drawn and added in floating point, and the guarantee is proven for real numbers: the last bits of a"
@@ -13,12 +9,12 @@ FLOATING = (
 )
 
 
-def assumptions(facts: "Facts") -> list[str]:
+def assumptions(facts: Facts) -> list[str]:
     """What every card of such a run rests on."""
     return _of_clients(facts) if facts.level == "client" else _of_records(facts)
 
 
-def _of_clients(facts: "Facts") -> list[str]:
+def _of_clients(facts: Facts) -> list[str]:
     """What every card rests on, given how the run sampled and what the server saw."""
     found = [
         "model: nobody outside the server learns who was drawn for a round",
@@ -30,24 +26,18 @@ def _of_clients(facts: "Facts") -> list[str]:
             "each client pays for its own turns alone: to the rounds of others it adds nothing",
             "whether a client answers when its turn comes is not hidden",
         ]
-    if facts.correlated:
-        found.append(
-            "model: the noise of a round takes back a part of that of earlier ones. The server keeps what it drew"
-            " secret, releases no round twice, and every client keeps to its turn"
-        )
     if facts.trusted:
         seen = "every client's clipped update" if facts.secure is None else "the sum of the clipped updates"
-        found.append(f"model: the server is trusted. It sees {seen}, and adds the noise itself")
+        found += [
+            *facts.noise_assumptions,
+            f"model: the server is trusted. It sees {seen}, and adds the noise itself",
+        ]
     else:
-        found.append(
+        found += [
             "a client that took part knows its own noise share: against it a cohort of m clients has"
-            " sqrt((m - 1)/m) of the stated noise"
-        )
-    if facts.coins:
-        found.append(
-            "model: the server tosses a fair coin for each place of a round that no client took, and keeps it secret;"
-            " against the server itself only the clients' coins count"
-        )
+            " sqrt((m - 1)/m) of the stated noise",
+            *facts.noise_assumptions,
+        ]
     if facts.sampling == "fixed" and facts.accountant != "pld":
         found.append(
             "model: the worst pair of one fixed-size round is taken as the worst of all rounds together; "
@@ -56,20 +46,20 @@ def _of_clients(facts: "Facts") -> list[str]:
     found += sums.dropouts(
         facts.secure is not None, facts.sampling, facts.trusted, facts.tolerance, facts.dropout, facts.slack
     )
-    if facts.integers is None and not facts.coins:
+    if facts.integers is None and facts.floating:
         found.append(FLOATING)
     if facts.trusted:
-        return [*found, *sums.standing(facts.secure, facts.servers)]
+        return [*found, *sums.assumed(facts.secure, facts.servers)]
     if facts.secure is None and "upload" in facts.epsilon:
         found.append("server: it looks at the sum alone; it could read single uploads, see upload")
     else:
-        found += ["server: secure aggregation shows it the sum alone", *sums.standing(facts.secure, facts.servers)]
+        found += ["server: secure aggregation shows it the sum alone", *sums.assumed(facts.secure, facts.servers)]
     found.append("model, server: the other clients of the cohort are honest and add their noise shares")
     kind = None if facts.integers is None else facts.integers.kind
     return [*found, *sums.shared(kind, 0.0 if facts.secure is None else facts.corrupt)]
 
 
-def _of_records(facts: "Facts") -> list[str]:
+def _of_records(facts: Facts) -> list[str]:
     """The same, where one record is protected."""
     public = ", the batch size and the divisors" if facts.uncovered is None else " and the batch size"
     found = [
@@ -77,8 +67,8 @@ def _of_records(facts: "Facts") -> list[str]:
         "a person with several records is protected only record by record",
         "each client adds all of the noise to its own sums: no trust in other clients, in the server or in secure"
         " aggregation is needed, only that the record's own client is honest",
-        "model: a round counts with the chance of the client to be drawn. That does not multiply with the record's"
-        " own chance: the other records of the client may show in a model that it took part",
+        "model: a round counts with the probability of the client to be drawn. That does not multiply with the record's"
+        " own probability: the other records of the client may show in a model that it took part",
         "server, upload: the client's own rounds count, and its own number of records. They are for the draws that"
         " happened and model is for those that might have: either may be the larger",
         "what was fitted on the data (scalers, vocabularies) is named below, and nothing else was",
@@ -99,7 +89,7 @@ def _of_records(facts: "Facts") -> list[str]:
     if facts.secure is not None:
         found += [
             "secure aggregation shows the server the sum alone; no epsilon here relies on it",
-            *sums.standing(facts.secure, facts.servers),
+            *sums.assumed(facts.secure, facts.servers),
         ]
     if facts.batches == "fixed" and facts.accountant != "pld":
         found.append(

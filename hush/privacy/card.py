@@ -1,21 +1,21 @@
 """The privacy card: one page that says what is protected, against whom, and on which assumptions."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from textwrap import fill
 from typing import Any
 
 from hush.privacy import sums
 from hush.privacy.assumptions import assumptions
-from hush.privacy.events import Cohorts, Level, Sampling, relation
+from hush.privacy.events import relation
+from hush.privacy.facts import Facts
 from hush.privacy.neighbours import neighbours, sentence
+from hush.privacy.shown import shown
 from hush.privacy.views import stated
-from hush.shown import shown
 
 _SEES = {
     "model": "anyone who receives the released models of all rounds, and does not know who took part",
     "server": "the server: knows who took part in each round, and sees the sum of their uploads",
-    "colluding": "the server, to which colluding clients tell their shares of the noise: those of the others count",
+    "colluding": "the server, to which colluding clients reveal their shares of the noise: those of the others count",
     "upload": "whoever reads single uploads (the server, the line): only the client's own noise share counts",
 }
 _SEES_RECORDS = {
@@ -38,55 +38,6 @@ _PROTECTED = {
     "client": "the whole contribution of one client to the training, in all rounds together",
     "record": "one record of one client, in all rounds together",
 }
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What a run knows about its own privacy. epsilon: the views, by name; a value may be "none".
-
-    batch, steps, reach, batches: see Event; for level record. unnoticed_epsilon: see views.unnoticed_epsilon.
-    uncovered: what is used of the records that no noise covers. trusted: the noise is the server's. correlated: it
-    takes back that of earlier rounds. coins: it is that of biased coins. paper_how: what the paper's own figure is,
-    where the run has no guarantee and the paper claims one. integers: the noise, where it is of whole numbers. secure,
-    servers, corrupt: see SecureSum; simulated is one that is not full. tolerance: the part of a cohort that shares of
-    noise are not sized for. dropout: the declared probability that a drawn client drops out; slack: what of a round's
-    delta an abort takes under it.
-    """
-
-    scheme: str
-    private: bool
-    rounds: int
-    delta: float | None
-    accountant: str
-    sampling: Cohorts
-    population: int
-    cohort: float
-    epsilon: Mapping[str, float | str] = field(default_factory=dict)
-    participation_worst: int = 0
-    participation_median: float = 0.0
-    noise_source: str = "simulation seed: not a deployment"
-    assumptions: tuple[str, ...] = ()
-    unnoised: tuple[str, ...] = ()
-    paper_epsilon: float | None = None
-    reason: str = "the updates travel without a bound and without noise"
-    level: Level = "client"
-    batch: float = 1.0
-    steps: int = 1
-    reach: int = 1
-    batches: Sampling = "poisson"
-    unnoticed_epsilon: float | None = None
-    uncovered: str | None = None
-    trusted: bool = False
-    coins: bool = False
-    correlated: bool = False
-    paper_how: str | None = None
-    integers: sums.WholeNoise | None = None
-    secure: sums.Secure | None = None
-    servers: int = 1
-    corrupt: float = 0.0
-    tolerance: float = 0.0
-    dropout: float = 0.0
-    slack: float = 0.0
 
 
 def card(facts: Facts) -> dict[str, Any]:
@@ -146,7 +97,7 @@ def render(card: Mapping[str, Any]) -> str:
     if card["guarantee"] != "none":
         lines += _wrapped("Noise from", card["noise_source"])
         if "integers" in card:
-            lines += _wrapped("Whole noise", sums.noise(card["integers"]))
+            lines += _wrapped("Integers", sums.noise(card["integers"]))
         lines += ["", f"{'against':<10}{'epsilon':>9}{'median':>9}  who that is"]
         for row in card["adversaries"]:
             numbers = f"{shown(row['epsilon']):>9}{shown(row.get('epsilon_median', '')):>9}"
@@ -199,7 +150,7 @@ def _paper(facts: Facts) -> dict[str, Any] | None:
     if facts.paper_epsilon is None or facts.sampling == "once":
         return None
     if facts.level == "record":
-        how = "moments, a record drawn with its client's chance times its own" + (
+        how = "moments, a record drawn with its client's probability times its own" + (
             ", and one clipped gradient changed by it" if facts.reach > 1 else ""
         )
         return {"epsilon": stated(facts.paper_epsilon), "how": how}
@@ -222,7 +173,7 @@ def _records(facts: Facts) -> dict[str, Any]:
 
 def _batches(records: Mapping[str, Any]) -> str:
     steps = "1 step" if records["steps"] == 1 else f"{records['steps']} steps"
-    drawn = f"a record of the smallest client is in with chance {records['batch']:.4g}"
+    drawn = f"a record of the smallest client is in with probability {records['batch']:.4g}"
     moved = "1 clipped gradient changes" if records["reach"] == 1 else f"{records['reach']} clipped gradients change"
     return f"{steps} a round, {records['batches']} batches: {drawn}; {moved} with it"
 

@@ -30,7 +30,8 @@ Guarantee: for adding or removing one client, who stays on the schedule and coun
 Gaussian release of multiplier sigma for each of its rounds, and nothing for those of others. It holds against everyone
 who sees all released sums and models and knows the schedule. It does not hold against the aggregator, who draws the
 noise, keeps it for the rounds to come, and sees the sums without it; nor if a client has another turn in another pass,
-or a round is gathered and released twice: then the columns of its rounds meet, and more than sigma tells is moved.
+or a round is gathered and released twice: then the columns of its rounds meet, and more is moved than sigma accounts
+for.
 """
 
 import math
@@ -40,7 +41,7 @@ from functools import cached_property
 import numpy as np
 
 from hush.errors import Mistake
-from hush.toeplitz import Floats, inverse, square_root
+from hush.privacy.toeplitz import Floats, inverse, square_root
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,11 @@ from typing import Literal, NamedTuple
 from hush.errors import Mistake
 from hush.privacy.accountants import Release
 
-Sampling = Literal["poisson", "fixed"]
-SAMPLINGS: tuple[Sampling, ...] = ("poisson", "fixed")
-Cohorts = Literal["poisson", "fixed", "once"]  # of clients; once: by turns that are public, see hush.sampling.Once
+BatchSampling = Literal["poisson", "fixed"]
+SAMPLINGS: tuple[BatchSampling, ...] = ("poisson", "fixed")
+Cohorts = Literal[
+    "poisson", "fixed", "once"
+]  # of clients; once: by turns that are public, see hush.parts.sampling.Once
 COHORTS: tuple[Cohorts, ...] = (*SAMPLINGS, "once")
 Level = Literal["client", "record"]  # whose data the noise hides: all of a client's, or one record of it
 LEVELS: tuple[Level, ...] = ("client", "record")
@@ -24,10 +26,10 @@ class Event:
     round     0 is the vote before training
     noise     multiplier of the sum: its deviation / S, where one client, or one record, counts for at most S
     share     multiplier of one client's own noise share: what protects a single upload
-    rate      the chance that a given client is in the cohort (1: all, or it is public who is)
-    slack     the chance that the round's visible abort tells a client apart
+    rate      the probability that a given client is in the cohort (1: all, or it is public who is)
+    slack     the probability that the round's visible abort distinguishes a client
     steps     level record: the noisy sums that a client's upload is made of
-    batch     level record: the chance that a record of the smallest client is in the batch of one of them
+    batch     level record: the probability that a record of the smallest client is in the batch of one of them
     reach     level record: how many clipped gradients of a sum change with one record of its batch
     batches   level record: how the batches are drawn, and with that the neighbour relation
     server    multiplier against the server, where it is another one than that of the sum (0: the server is trusted)
@@ -45,7 +47,7 @@ class Event:
     steps: int = 1
     batch: float = 1.0
     reach: int = 1
-    batches: Sampling = "poisson"
+    batches: BatchSampling = "poisson"
     server: float | None = None
     colluding: float | None = None
 
@@ -73,7 +75,7 @@ class Event:
             raise Mistake(f"share={self.share:g} must be noise={self.noise:g}: each client noises its own sums in full")
 
 
-class Kind(NamedTuple):
+class EventKind(NamedTuple):
     """What an accountant sees of an event: events of one kind are counted, not kept."""
 
     noise: float
@@ -84,7 +86,7 @@ class Kind(NamedTuple):
     steps: int = 1
     batch: float = 1.0
     reach: int = 1
-    batches: Sampling = "poisson"
+    batches: BatchSampling = "poisson"
 
     @property
     def neighbours(self) -> Cohorts:
@@ -92,13 +94,13 @@ class Kind(NamedTuple):
         return self.batches if self.level == "record" else self.sampling
 
 
-def kind(event: Event) -> Kind:
+def kind(event: Event) -> EventKind:
     """The kind of an event."""
     records = (event.level, event.steps, event.batch, event.reach, event.batches)
-    return Kind(event.noise, event.rate, event.sampling, event.slack, *records)
+    return EventKind(event.noise, event.rate, event.sampling, event.slack, *records)
 
 
-def kinds(events: Iterable[Event]) -> Counter[Kind]:
+def kinds(events: Iterable[Event]) -> Counter[EventKind]:
     """How many events there are of each kind."""
     return Counter(map(kind, events))
 
@@ -109,10 +111,12 @@ def check_sampling(sampling: str) -> None:
         raise Mistake(f"sampling={sampling} is not known: take one of {', '.join(SAMPLINGS)}")
 
 
-def check_records(batch: float, steps: int, reach: int, batches: Sampling) -> None:
+def check_records(batch: float, steps: int, reach: int, batches: BatchSampling) -> None:
     """Refuse batches that no analysis here covers."""
     if not 1e-9 <= batch <= 1:
-        raise Mistake(f"batch={batch:g} must be in [1e-9, 1]: give the chance of a record to be in its client's batch")
+        raise Mistake(
+            f"batch={batch:g} must be in [1e-9, 1]: give the probability of a record to be in its client's batch"
+        )
     if not 1 <= steps <= 10**6:
         raise Mistake(f"steps={steps} must be from 1 to 1,000,000: give the steps of a client in one round")
     if not 1 <= reach <= 1000:
@@ -136,7 +140,7 @@ def repeated(
     noise: float,
     rate: float,
     rounds: int,
-    sampling: Sampling,
+    sampling: BatchSampling,
     proven: bool = True,
     *,
     batch: float | None = None,
@@ -145,8 +149,8 @@ def repeated(
 ) -> Release:
     """`rounds` equal sums as one release; see `releases` for fixed-size cohorts, `proven`, and records (batch).
 
-    With a batch, rate is the client's chance to be drawn and sampling that of the batches. Without one it is the
-    chance of whatever is drawn.
+    With a batch, rate is the client's probability to be drawn and sampling that of the batches. Without one it is the
+    probability of whatever is drawn.
     """
     check_sampling(sampling)
     check_records(1.0 if batch is None else batch, steps, reach, sampling)
@@ -168,28 +172,28 @@ def releases(events: Iterable[Event], proven: bool = True) -> tuple[Release, ...
     bound whatever the rounds (sigma 1.54, rate 1/60, 200 rounds: 3.35); proven=False takes the one-sided
     pair all the same (3.10). rdp and moments know the one-sided pair alone.
 
-    Of records the same holds within their client: batches in place of cohorts. The client's own chance C of
+    Of records the same holds within their client: batches in place of cohorts. The client's own probability C of
     being drawn does not multiply with that. Where the client is in or out in both neighbouring worlds, they are
     (1 - C) R + C P and (1 - C) R + C Q, with R the model without the client. R need not look like Q: the
-    client's other records may well show that it took part. So a round tells nothing with chance 1 - C, and all
-    that its steps tell else; an R apart from P and Q attains this, and joint convexity proves it.
+    client's other records may well show that it took part. So a round reveals nothing with probability 1 - C, and all
+    that its steps reveal otherwise; an R apart from P and Q attains this, and joint convexity proves it.
     """
     return counted_releases(kinds(events), proven)
 
 
-def counted_releases(counts: Mapping[Kind, int], proven: bool = True) -> tuple[Release, ...]:
+def counted_releases(counts: Mapping[EventKind, int], proven: bool = True) -> tuple[Release, ...]:
     """The same of events that were counted by kind."""
     only_level(counts)
     return tuple(_release(k, count, proven) for k, count in counts.items())
 
 
-def _release(k: Kind, count: int, proven: bool) -> Release:
+def _release(k: EventKind, count: int, proven: bool) -> Release:
     if k.level == "client":
         return repeated(k.noise, k.rate, count, "poisson" if k.sampling == "once" else k.sampling, proven)
     return repeated(k.noise, k.rate, count, k.batches, proven, batch=k.batch, steps=k.steps, reach=k.reach)
 
 
-def only_level(events: Iterable[Event | Kind]) -> Level:
+def only_level(events: Iterable[Event | EventKind]) -> Level:
     """The one level of all events: a client and a record cannot share one epsilon."""
     found: list[Level] = sorted({e.level for e in events})
     if len(found) > 1:
@@ -197,9 +201,9 @@ def only_level(events: Iterable[Event | Kind]) -> Level:
     return found[0] if found else "client"
 
 
-def only_sampling(events: Iterable[Event | Kind]) -> Cohorts:
+def only_sampling(events: Iterable[Event | EventKind]) -> Cohorts:
     """The one sampling of all events, of batches for records: two relations cannot share one epsilon."""
-    found = sorted({(e if isinstance(e, Kind) else kind(e)).neighbours for e in events})
+    found = sorted({(e if isinstance(e, EventKind) else kind(e)).neighbours for e in events})
     if len(found) > 1:
         raise Mistake(f"sampling={' and '.join(found)} are mixed in one ledger: give every event the run's sampling")
     return found[0] if found else "poisson"

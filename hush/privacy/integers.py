@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from hush.errors import Mistake
-from hush.grids import BETA, KINDS, Kind, rounded_norm
-from hush.privacy.events import Sampling
+from hush.privacy.events import BatchSampling
+from hush.privacy.grids import BETA, KINDS, NoiseKind, rounded_norm
 from hush.privacy.subsampled import Floats, Orders, Term, epsilon
 
 
@@ -18,7 +18,7 @@ from hush.privacy.subsampled import Floats, Orders, Term, epsilon
 class Shares:
     """Shares of integer noise on a sum of integer vectors.
 
-    kind       of the shares: "skellam" or "gaussian" (discrete, chances proportional to exp(-k^2 / (2 s^2)))
+    kind       of the shares: "skellam" or "gaussian" (discrete, probabilities proportional to exp(-k^2 / (2 s^2)))
     size       d, the coordinates
     l2, l1     bounds of one client's integer vector, in steps of the grid
     deviation  s of one client's share; a Skellam share has variance s^2
@@ -30,12 +30,12 @@ class Shares:
         D(a) <= min(a w^2 / 2 + t d, (a / 2)(w + sqrt(d) t)^2),  t = 10 sum_{k=1}^{n-1} exp(-2 pi^2 s^2 k / (k+1)).
 
     Guarantee: D(a) bounds the Renyi divergence, in both directions, of the sum with a client's vector and the sum with
-    zeros in its place. That is "add or remove one client" where the summed noise does not tell how many shares it
+    zeros in its place. That is "add or remove one client" where the summed noise does not say how many shares it
     has: that of Skellam shares does not, that of discrete Gaussians does, if only just. With reach 2 it is "replace one
     client".
     """
 
-    kind: Kind
+    kind: NoiseKind
     size: int
     l2: float
     l1: float
@@ -78,7 +78,7 @@ def _tau(deviation: float, clients: int) -> float:
     return 10 * float(np.exp(-2 * (math.pi * deviation) ** 2 * k / (k + 1)).sum())
 
 
-def shares(kind: Kind, noise: float, steps: float, size: int, floor: float, beta: float = BETA) -> Shares:
+def shares(kind: NoiseKind, noise: float, steps: float, size: int, floor: float, beta: float = BETA) -> Shares:
     """The shares of a sum whose noise is `noise` times L = rounded_norm(steps), sized for `floor` of them.
 
     L1 = min(sqrt(d) L, L^2), since the vector is one of integers.
@@ -90,6 +90,6 @@ def shares(kind: Kind, noise: float, steps: float, size: int, floor: float, beta
     return Shares(kind, size, l2, min(math.sqrt(size) * l2, l2**2), noise * l2 / math.sqrt(floor), math.ceil(floor))
 
 
-def published(noise: Shares, delta: float, rate: float, rounds: int, sampling: Sampling = "poisson") -> float:
+def published(noise: Shares, delta: float, rate: float, rounds: int, sampling: BatchSampling = "poisson") -> float:
     """The model view's epsilon of `rounds` equal rounds by the bounds above, sampled and composed by `subsampled`."""
     return epsilon([Term(noise, rate, sampling, rounds)], delta)

@@ -15,7 +15,7 @@ from hush.privacy.events import Event, replaced
 from hush.privacy.tally import Floats, Members
 
 Counts = npt.NDArray[np.int64]
-_CHANCES = 9  # at so many chances epsilon is computed to rank the clients, whose own lie between
+_GRID = 9  # at so many probabilities epsilon is computed to rank the clients, whose own lie between
 _LADDER = sorted({0, *(round(2 ** (i / 2)) for i in range(47))})  # and at so many rounds
 
 
@@ -24,36 +24,36 @@ class Charge(NamedTuple):
 
     noise: float  # multiplier, over all that one record moves
     steps: int
-    batch: float  # see Event: the chance of a record of the smallest client
+    batch: float  # see Event: the probability of a record of the smallest client
     mirrored: bool
 
 
 class Joins:
-    """The rounds that each client's records were used in, and their chances to be in a batch of their client.
+    """The rounds that each client's records were used in, and their probabilities to be in a batch of their client.
 
     A round costs O(its clients). Rounds are kept in order, so that `at` can say how things stood after each one.
-    chances: one per client; without them every record counts as one of the smallest client.
+    probabilities: one per client; without them every record counts as one of the smallest client.
     """
 
     def __init__(self, clients: int) -> None:
         self.clients = clients
-        self._chances: Floats | None = None
+        self._probabilities: Floats | None = None
         self._before: dict[Charge, Counts] = {}  # of a checkpoint
         self._rounds: list[tuple[Charge, Members]] = []
 
     @property
-    def chances(self) -> Floats | None:
-        """The largest chance of a record of each client to be in one batch: public, and the same in all rounds."""
-        return self._chances
+    def probabilities(self) -> Floats | None:
+        """The largest probability of a record of each client to be in one batch: public, and the same in all rounds."""
+        return self._probabilities
 
-    @chances.setter
-    def chances(self, values: npt.ArrayLike) -> None:
+    @probabilities.setter
+    def probabilities(self, values: npt.ArrayLike) -> None:
         found = np.array(values, np.float64)
         if found.shape != (self.clients,) or not (found > 0).all() or not (found <= 1).all():
-            raise Mistake(f"chances must be {self.clients} numbers in (0, 1], one per client: take batch/records")
-        if self and self._chances is not None and not np.array_equal(found, self._chances):
-            raise Mistake("chances differ from those of the rounds so far: go on with the same data and batches")
-        self._chances = found
+            raise Mistake(f"probabilities must be {self.clients} numbers in (0, 1], one per client: take batch/records")
+        if self and self._probabilities is not None and not np.array_equal(found, self._probabilities):
+            raise Mistake("probabilities differ from those of the rounds so far: go on with the same data and batches")
+        self._probabilities = found
 
     def __bool__(self) -> bool:
         return bool(self._before or self._rounds)
@@ -76,7 +76,9 @@ class Joins:
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
         """Arrays for a checkpoint; none without records."""
-        found: dict[str, npt.NDArray[Any]] = {} if self._chances is None else {"chances": self._chances}
+        found: dict[str, npt.NDArray[Any]] = (
+            {} if self._probabilities is None else {"probabilities": self._probabilities}
+        )
         counts = self.counts()
         if counts:
             found |= {"charges": np.array(list(counts), np.float64), "charged clients": np.stack(list(counts.values()))}
@@ -86,8 +88,8 @@ class Joins:
     def of(cls, clients: int, state: Mapping[str, npt.ArrayLike]) -> "Joins":
         """What `state` described."""
         joins = cls(clients)
-        if "chances" in state:
-            joins.chances = state["chances"]
+        if "probabilities" in state:
+            joins.probabilities = state["probabilities"]
         if "charges" in state:
             rows = zip(np.asarray(state["charges"]), np.array(state["charged clients"], np.int64), strict=True)
             for (noise, steps, batch, mirrored), counts in rows:
@@ -105,7 +107,7 @@ class Joined:
     def epsilons(self, delta: float, accountant: str = "pld") -> tuple[float, float]:
         """The epsilon of the worst client, and of the median over all of them (the higher of two middle ones).
 
-        A client pays for (rounds joined * steps) releases at its own chance, and epsilon grows with both. So the
+        A client pays for (rounds joined * steps) releases at its own probability, and epsilon grows with both. So the
         worst one is among those that no other exceeds in both. For the median the clients are ranked by about
         their epsilon, and the largest one of the lower half and one more is stated: whatever the ranking, that is
         never below the median.
@@ -114,27 +116,27 @@ class Joined:
         if not counts:
             return 0.0, 0.0
         charges, table = tuple(counts), np.stack(list(counts.values()))
-        chances = self.joins.chances
-        if chances is None:
-            chances = np.full(self.joins.clients, max(charge.batch for charge in charges))
-        rates = np.stack([_rates(charge, chances) for charge in charges])
-        middle = len(chances) // 2
+        probabilities = self.joins.probabilities
+        if probabilities is None:
+            probabilities = np.full(self.joins.clients, max(charge.batch for charge in charges))
+        rates = np.stack([_rates(charge, probabilities) for charge in charges])
+        middle = len(probabilities) // 2
         lower = np.argpartition(_ranks(charges, table, rates, delta, accountant), middle)[: middle + 1]
-        everybody = np.arange(len(chances))
+        everybody = np.arange(len(probabilities))
         worst, median = (_worst(charges, table[:, w], rates[:, w], delta, accountant) for w in (everybody, lower))
         return worst, median
 
 
-def _rates(charge: Charge, chances: Floats) -> Floats:
-    """The clients' chances in a charge. One of other batches (another training) counts as if all were smallest."""
-    largest = float(chances.max())
+def _rates(charge: Charge, probabilities: Floats) -> Floats:
+    """The clients' probabilities in a charge. One of other batches (another run) counts as if all were smallest."""
+    largest = float(probabilities.max())
     if not math.isclose(charge.batch, largest, rel_tol=1e-5):
-        return np.full(len(chances), charge.batch)
-    return np.minimum(1.0, chances * (charge.batch / largest))
+        return np.full(len(probabilities), charge.batch)
+    return np.minimum(1.0, probabilities * (charge.batch / largest))
 
 
 def _worst(charges: Sequence[Charge], table: Counts, rates: Floats, delta: float, accountant: str) -> float:
-    """The largest epsilon of these clients: of equal counts, the largest chance; of these, what no other exceeds."""
+    """The largest epsilon of these clients: of equal counts the largest probability, of these what none exceeds."""
     vectors, where = np.unique(table, axis=1, return_inverse=True)
     best = np.zeros((len(charges), vectors.shape[1]))
     for row, rate in zip(best, rates, strict=True):
@@ -164,7 +166,7 @@ def _ranks(charges: Sequence[Charge], table: Counts, rates: Floats, delta: float
     """About each client's epsilon, for the order alone: interpolated; of several charges, their root of squares."""
     squares = np.zeros(table.shape[1])
     for charge, counts, rate in zip(charges, table, rates, strict=True):
-        grid = np.unique(np.geomspace(rate.min(), rate.max(), _CHANCES)) if rate.min() < rate.max() else rate[:1]
+        grid = np.unique(np.geomspace(rate.min(), rate.max(), _GRID)) if rate.min() < rate.max() else rate[:1]
         steps = _LADDER[: int(np.searchsorted(_LADDER, counts.max())) + 1]
         rows = [np.interp(rate, grid, [_known(charge, n, p, delta, accountant) for p in grid]) for n in steps]
         above = np.searchsorted(steps, counts).clip(1)

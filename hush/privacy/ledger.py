@@ -7,7 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from hush import files
+from hush.data import files
 from hush.errors import Mistake
 from hush.privacy.events import Event, only_level
 
@@ -38,7 +38,7 @@ class Ledger:
 
     The file is replaced as a whole with the first event of a process and with each card. Events in between
     are appended to the journal (privacy.jsonl beside privacy.json), a line each, so that an event costs the
-    same however many there are. A running SHA-256 over all events tells a file or a journal that was
+    same however many there are. A running SHA-256 over all events detects a file or a journal that was
     changed, or shortened anywhere but at the end of the journal.
     Guarantee: when `record` returns, the event is on disk. A process that dies at any moment leaves a
     complete record of at least what was released.

@@ -33,5 +33,5 @@ def sentence(views: list[str], sampling: Cohorts, batches: Cohorts, level: Level
     worlds: dict[str, list[str]] = {}
     for view in views:
         worlds.setdefault(neighbours(view, sampling, level, trusted=trusted), []).append(view)
-    told = "; ".join(f"{', '.join(names)}: {world}" for world, names in worlds.items())
-    return f"{relation(sampling if level == 'client' else batches, level)}. {told}"
+    worded = "; ".join(f"{', '.join(names)}: {world}" for world, names in worlds.items())
+    return f"{relation(sampling if level == 'client' else batches, level)}. {worded}"

@@ -1,7 +1,7 @@
 """Losses of one sampled Gaussian release, on a grid, never below the true ones.
 
-A pair (P, Q) of laws is known by delta(e) = sum of (P - exp(e) Q)_+, or by gamma(e) = sum of (exp(e) Q - P)_+, which
-is delta(e) - 1 + exp(e). The one is found without cancellation for e >= 0, the other for e <= 0.
+A pair (P, Q) of distributions is known by delta(e) = sum of (P - exp(e) Q)_+, or by gamma(e) = sum of (exp(e) Q - P)_+,
+which is delta(e) - 1 + exp(e). The one is found without cancellation for e >= 0, the other for e <= 0.
 
 Probabilities on the points of a grid whose delta is the true one at each of them ("connect the dots", Doroshenko,
 Ghazi, Kamath, Kumar, Manurangsi 2022) have a delta that is nowhere below the true one, since this is convex in exp(e).
@@ -12,6 +12,7 @@ delta of a round, as computed, is at least the true one. It is right to 1e-12 of
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -30,23 +31,31 @@ class Losses:
 
     interval: float
     first: int
-    chances: Floats
+    probabilities: Floats
     infinite: float
     _moments: dict[float, float] = field(default_factory=dict, repr=False)
 
     @property
     def last(self) -> int:
         """The largest finite loss, in intervals."""
-        return self.first + len(self.chances) - 1
+        return self.first + len(self.probabilities) - 1
 
     def log_moment(self, order: float) -> float:
         """log E exp(order * loss / interval) of the finite losses; kept."""
         if order not in self._moments:
-            with np.errstate(divide="ignore"):
-                exponents = np.log(self.chances) + order * np.arange(self.first, self.last + 1)
+            exponents = self._logarithms + order * self._places
             top = float(exponents.max())
             self._moments[order] = top + math.log(float(np.exp(exponents - top).sum()))
         return self._moments[order]
+
+    @cached_property
+    def _logarithms(self) -> Floats:
+        with np.errstate(divide="ignore"):
+            return np.log(self.probabilities)
+
+    @cached_property
+    def _places(self) -> Floats:
+        return np.arange(self.first, self.last + 1, dtype=np.float64)
 
     def delta(self, epsilon: Floats) -> Floats:
         """infinite + sum over losses l > e of (1 - exp(e - l)) probability, as sums of positive numbers."""
@@ -54,10 +63,10 @@ class Losses:
 
         step = math.expm1(self.interval)
         # tails[i]: the sum over losses from the i-th on of exp(l_(i-1) - l) probability.
-        tails = signal.lfilter([1 / (1 + step)], [1, -1 / (1 + step)], self.chances[::-1])[::-1]
+        tails = signal.lfilter([1 / (1 + step)], [1, -1 / (1 + step)], self.probabilities[::-1])[::-1]
         tails = np.append(tails, 0.0)
         deltas = self.infinite + np.append(np.cumsum((step * tails)[::-1])[::-1], 0.0)  # at l_(i-1)
-        place = np.clip(np.floor(epsilon / self.interval) - self.first + 1, 0, len(self.chances)).astype(np.int64)
+        place = np.clip(np.floor(epsilon / self.interval) - self.first + 1, 0, len(self.probabilities)).astype(np.int64)
         # Linear in exp(e) between two losses, and also below the first one.
         ahead = np.expm1(np.minimum((place + self.first) * self.interval - epsilon, 700.0))
         below = np.exp(epsilon - (place + self.first - 1) * self.interval)
@@ -69,7 +78,7 @@ class Losses:
 
     def _mirrored(self) -> "Losses":
         losses = np.arange(self.first, self.last + 1) * self.interval
-        return Losses(self.interval, -self.last, (self.chances * np.exp(-losses))[::-1], 0.0)
+        return Losses(self.interval, -self.last, (self.probabilities * np.exp(-losses))[::-1], 0.0)
 
 
 @dataclass(frozen=True)
@@ -187,5 +196,5 @@ def _dotted(interval: float, right: Floats, left: Floats, margin: float) -> Loss
     above = np.append((factor * down[:-1] - down[1:]) / step, down[-1] * factor / step)
     below = np.append(up[0] / step - left[0], (up[1:] - factor * up[:-1]) / step)
     rest = 1 - (float(right[-1]) + float(above.sum()) + float(below.sum()))
-    chances = np.maximum(np.concatenate([below, [rest], above]), 0.0) * (1 + margin)
-    return Losses(interval, 1 - len(left), chances, float(right[-1]) * (1 + margin))
+    probabilities = np.maximum(np.concatenate([below, [rest], above]), 0.0) * (1 + margin)
+    return Losses(interval, 1 - len(left), probabilities, float(right[-1]) * (1 + margin))

@@ -3,14 +3,15 @@
 A noise's curve is D(a) at integer orders a: the largest Renyi divergence between the noisy sums of two neighbours.
 Everything is kept as moments K(a) = (a - 1) D(a), which add up over rounds and are convex in a.
 
-**Poisson cohorts**, add or remove one client at rate q. Given all else, the sum has the law Q without the client and
-M = (1 - q) Q + q P with it, P being Q shifted by the client's vector x. Then for integer a, with K(0) = K(1) = 0,
+**Poisson cohorts**, add or remove one client at rate q. Given all else, the sum has the distribution Q without the
+client and M = (1 - q) Q + q P with it, P being Q shifted by the client's vector x. Then for integer a, with K(0) = K(1)
+= 0,
 
     E_Q[(M/Q)^a] = sum_i C(a, i) (1 - q)^(a - i) q^i E_Q[(P/Q)^i] <= sum_i C(a, i) (1 - q)^(a - i) q^i exp K(i).
 
 The right side is exp K'(a): the bound of Zhu and Wang (2019), without the factor 3 that theirs has for noise of any
 kind from i = 3 on. It is that of D(M|Q). The other direction, D(Q|M), is never larger, because the noise is symmetric.
-Proof (the claim is Theorem 5 of Mironov, Talwar and Zhang 2019, there for densities; this holds for any law):
+Proof (the claim is Theorem 5 of Mironov, Talwar and Zhang 2019, there for densities; this holds for any distribution):
 
 1. y -> x - y exchanges P and Q. So with r = P/Q, E_Q f(r) = E_Q r f(1/r), and both are half of E_Q (f(r) + r f(1/r)).
 2. Take f(r) = m^a - m^(1 - a), m = 1 - q + q r: E_Q f is the difference of the two directions. With b = r m(1/r) =
@@ -39,7 +40,7 @@ from scipy.special import gammaln, logsumexp
 
 from hush.errors import Mistake
 from hush.privacy.accountants import check
-from hush.privacy.events import Sampling, check_sampling, replaced
+from hush.privacy.events import BatchSampling, check_sampling, replaced
 
 Floats = npt.NDArray[np.float64]
 Orders = npt.NDArray[np.int64]
@@ -51,7 +52,7 @@ ORDERS = np.concatenate([np.arange(2, 65), np.arange(68, 129, 4), np.arange(144,
 _FINE = np.unique(np.concatenate([ORDERS, np.arange(20, 160) / 10, np.arange(129, 513, 8)]))
 
 
-class Noise(Protocol):
+class NoiseCurve(Protocol):
     """Symmetric noise on a sum, as a hashable value."""
 
     def rdp(self, orders: Orders, reach: int = 1) -> Floats:
@@ -65,15 +66,15 @@ class Noise(Protocol):
 class Term:
     """`count` rounds with the same noise, each with a cohort drawn at `rate`; 1 where the observer knows the cohort."""
 
-    noise: Noise
+    noise: NoiseCurve
     rate: float
-    sampling: Sampling
+    sampling: BatchSampling
     count: int = 1
 
     def __post_init__(self) -> None:
         check_sampling(self.sampling)
         if not 1e-9 <= self.rate <= 1:
-            raise Mistake(f"rate={self.rate:g} must be in [1e-9, 1]: give the chance of being drawn")
+            raise Mistake(f"rate={self.rate:g} must be in [1e-9, 1]: give the probability of being drawn")
         if not 0 <= self.count <= 10**7:
             raise Mistake(f"rounds={self.count} must be from 0 to 10,000,000: give the number of releases")
 
@@ -97,7 +98,7 @@ def epsilon(terms: Sequence[Term], delta: float) -> float:
 
 
 @lru_cache(maxsize=256)
-def moments(noise: Noise, rate: float, sampling: Sampling) -> Floats:
+def moments(noise: NoiseCurve, rate: float, sampling: BatchSampling) -> Floats:
     """K' of one round at the orders that are kept."""
     plain: Floats = (_ALL - 1) * noise.rdp(_ALL, replaced(sampling))
     kept: Floats = plain[ORDERS - 2]

@@ -1,14 +1,14 @@
-"""What the privacy card says of secure sums, and of the whole noise in them."""
+"""What the privacy card says of secure sums, and of the integer noise in them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from hush.grids import Kind
 from hush.privacy.events import Cohorts
+from hush.privacy.grids import NoiseKind
 from hush.privacy.views import stated
 
-Secure = Literal["full", "simulated"]  # the whole protocol; numbers that were added without masks
+Secure = Literal["simulated", "full"]  # numbers that were added without masks; the whole protocol
 
 _PUBLISHED = {
     "skellam": "RDP of Skellam noise (Agarwal, Kairouz, Liu 2021)",
@@ -17,7 +17,7 @@ _PUBLISHED = {
 
 
 @dataclass(frozen=True)
-class WholeNoise:
+class IntegerSum:
     """Integer noise on updates that were rounded to a grid.
 
     kind    of the shares
@@ -30,7 +30,7 @@ class WholeNoise:
     published_epsilon   the model view's by the published bounds; see hush.privacy.integers
     """
 
-    kind: Kind
+    kind: NoiseKind
     bits: int
     steps: float
     size: int
@@ -40,8 +40,8 @@ class WholeNoise:
     published_epsilon: float | None = None
 
 
-def described(whole: WholeNoise, tolerance: float) -> dict[str, Any]:
-    """The noise of whole numbers, and what others would count it as."""
+def described(whole: IntegerSum, tolerance: float) -> dict[str, Any]:
+    """The noise of integers, and what others would count it as."""
     epsilon = whole.published_epsilon
     return {
         "kind": whole.kind,
@@ -76,7 +76,7 @@ def protocol(found: Mapping[str, Any]) -> str:
     )
 
 
-def standing(secure: Secure | None, servers: int) -> list[str]:
+def assumed(secure: Secure | None, servers: int) -> list[str]:
     """What a secure sum rests on."""
     found = []
     if secure is not None and servers == 2:
@@ -118,17 +118,17 @@ def dropouts(
     return found
 
 
-def shared(kind: Kind | None, corrupt: float) -> list[str]:
+def shared(kind: NoiseKind | None, corrupt: float) -> list[str]:
     """What noise in shares rests on, where a part of a cohort may help the server."""
     found = []
     if corrupt > 0:
         found.append(
-            f"colluding: at most {corrupt:.0%} of a cohort, rounded up, tell the server their noise shares; server:"
-            " nobody does"
+            f"colluding: at most {corrupt:.0%} of a cohort, rounded up, reveal their noise shares to the server;"
+            " server: nobody does"
         )
     if kind == "gaussian":
         found.append(
-            "model, server: the law of summed discrete Gaussians tells, if only just, how many shares there are;"
-            " with and without a client they are taken as equally many. Skellam noise does not tell"
+            "model, server: the distribution of summed discrete Gaussians reveals, if only just, how many shares there"
+            " are; with and without a client they are taken as equally many. Skellam noise does not reveal it"
         )
     return found

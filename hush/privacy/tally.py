@@ -9,7 +9,7 @@ Members = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 
-class Tally:
+class Costs:
     """One sum per client. An addition costs O(its clients), whatever the population and the past.
 
     The median is the higher of two middle clients. Sums never shrink, so it only moves up: the clients at

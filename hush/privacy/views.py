@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from hush.errors import Mistake
 from hush.privacy.accountants import Release, epsilon, gaussian_epsilon
-from hush.privacy.events import Event, Kind, counted_releases, kinds, only_sampling, replaced
+from hush.privacy.events import Event, EventKind, counted_releases, kinds, only_sampling, replaced
 from hush.privacy.joins import Joined, Joins
-from hush.privacy.tally import Floats, Members, Tally
+from hush.privacy.tally import Costs, Floats, Members
 
 _TALLIES = ("model", "server", "colluding", "upload")
 
@@ -31,7 +31,7 @@ class Participation:
     def __init__(self, clients: int) -> None:
         if clients < 1:
             raise Mistake(f"clients={clients} must be at least 1: give the number of registered clients")
-        self._tallies = {name: Tally(np.zeros(clients)) for name in _TALLIES}
+        self._tallies = {name: Costs(np.zeros(clients)) for name in _TALLIES}
         self.rounds: npt.NDArray[np.int64] = np.zeros(clients, dtype=np.int64)
         self.charged = 0  # events of the ledger that are counted here
         self.summed = False  # whether a secure sum is among them, for which colluding is a view of its own
@@ -76,7 +76,7 @@ class Participation:
         """
         last = len(events) - unfinished
         for number, event in enumerate(events[self.charged :], self.charged):
-            self.add(event if number >= last else _least(event), np.arange(self.rounds.size))
+            self.add(event if number >= last else least(event), np.arange(self.rounds.size))
 
     def worst(self) -> int:
         """The most rounds that one client joined."""
@@ -87,13 +87,13 @@ class Participation:
         return float(np.median(self.rounds))
 
     @property
-    def chances(self) -> Floats | None:
-        """Of each client, the chance of one of its records to be in a batch; see Joins."""
-        return self.joins.chances
+    def probabilities(self) -> Floats | None:
+        """Of each client, the probability of one of its records to be in a batch; see Joins."""
+        return self.joins.probabilities
 
-    @chances.setter
-    def chances(self, values: npt.ArrayLike) -> None:
-        self.joins.chances = values
+    @probabilities.setter
+    def probabilities(self, values: npt.ArrayLike) -> None:
+        self.joins.probabilities = values
 
     def extremes(self) -> dict[str, float] | Joined:
         """mu of the worst and of the median client, by view. The higher of two middle clients: never understated.
@@ -127,7 +127,7 @@ class Participation:
         values |= (
             {"colluding": state["colluding"]} if whole.summed else {}
         )  # else without secure sums: an upload is seen
-        whole._tallies = {name: Tally(np.array(value, np.float64)) for name, value in values.items()}
+        whole._tallies = {name: Costs(np.array(value, np.float64)) for name, value in values.items()}
         whole.charged = int(np.asarray(state["charged"])[0])
         whole.joins = Joins.of(whole.rounds.size, state)
         return whole
@@ -137,7 +137,7 @@ class Participation:
 class Spent:
     """What was spent up to a round, in a few numbers: epsilon can be asked for at any later time."""
 
-    kinds: tuple[tuple[Kind, int], ...]  # of the events, how many of each
+    kinds: tuple[tuple[EventKind, int], ...]  # of the events, how many of each
     extremes: Mapping[str, float] | Joined  # see Participation.extremes
 
     def epsilon(self, delta: float, accountant: str = "pld", secure: bool = False) -> dict[str, float | str]:
@@ -195,7 +195,7 @@ def model_epsilon(events: Iterable[Event], delta: float, accountant: str = "pld"
     return _model_epsilon(kinds(events), delta, accountant, proven)
 
 
-def _model_epsilon(counts: Mapping[Kind, int], delta: float, accountant: str, proven: bool) -> float:
+def _model_epsilon(counts: Mapping[EventKind, int], delta: float, accountant: str, proven: bool) -> float:
     slack = float(sum(Fraction(kind.slack) * count for kind, count in counts.items()))
     return epsilon(counted_releases(counts, proven), delta, accountant, slack)
 
@@ -211,8 +211,8 @@ def paper_epsilon(events: Iterable[Event], delta: float) -> float:
 def unnoticed_epsilon(events: Iterable[Event], delta: float, accountant: str = "pld") -> float:
     """The model view's epsilon of records if the models did not show whether a client took part. Not proven.
 
-    A record then counts as drawn with chance C p in the first step of a round, and pld takes the steps of a round
-    together, drawn with chance C: the paper's assumption, here with all that one record moves.
+    A record then counts as drawn with probability C p in the first step of a round, and pld takes the steps of a round
+    together, drawn with probability C: the paper's assumption, here with all that one record moves.
     """
     counts = kinds(events)
     together = [replace(r, noticed=False) for r in counted_releases(counts)]
@@ -226,8 +226,8 @@ def unnoticed_epsilon(events: Iterable[Event], delta: float, accountant: str = "
     return min(epsilon(apart, delta, accountant), epsilon(together, delta, accountant))
 
 
-def _amplified(k: Kind, count: int, noise: float) -> list[Release]:
-    """Releases at the product of the client's chance and the record's, and those of later steps at the latter."""
+def _amplified(k: EventKind, count: int, noise: float) -> list[Release]:
+    """Releases at the product of the client's probability and the record's, and those of later steps at the latter."""
     later = [Release(noise, k.batch, count * (k.steps - 1))] if k.steps > 1 else []
     return [Release(noise, max(1e-9, k.rate * k.batch), count), *later]
 
@@ -241,7 +241,7 @@ def _costs(event: Event) -> dict[str, float]:
     return found | ({"model": _cost(event.noise, event)} if event.sampling == "once" else {})
 
 
-def _least(event: Event) -> Event:
+def least(event: Event) -> Event:
     """The event if one client alone answered, where nothing kept the server from a sum of so few."""
     if event.level == "record" or event.colluding is not None:
         return event

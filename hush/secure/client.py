@@ -1,14 +1,14 @@
 """The client of a secure sum: bytes in, bytes out, and nothing that it could be made to say twice."""
 
 import os
+from collections.abc import Callable
 from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
 
-from hush import bits
 from hush.errors import Aborted, Mistake
-from hush.secure import masks, shares
+from hush.secure import bits, masks, shares
 from hush.secure.keys import Draw, Identity, agree, commitment, pair_key, private, public, seal, self_key, unseal
 from hush.secure.messages import (
     ADVERT,
@@ -25,6 +25,8 @@ from hush.secure.messages import (
 from hush.secure.terms import Terms
 from hush.secure.turns import alone
 
+Numbers = npt.NDArray[np.integer]
+
 
 class Client:
     """One client in one round. The methods are its phases, in order, each at most once, from any thread.
@@ -36,8 +38,8 @@ class Client:
     as at most `terms.corrupt` of the cohort collude with it. In a ring it is also needed that no honest client, this
     one or another, has too many colluders near: fewer than `shares` of its neighbours collude, and fewer than
     shares - degree / 2 of those on either side. `degree` makes that fail with a probability of at most `failure` in
-    terms by the public rule; Terms.check_rule says whether they are. Of a neighbour's two shares one is told, once, and
-    only after `threshold` of the cohort have signed which clients survived.
+    terms by the public rule; Terms.check_rule says whether they are. Of a neighbour's two shares one is revealed, once,
+    and only after `threshold` of the cohort have signed which clients survived.
 
     A client must not be copied, forked or restored from a snapshot in the middle of a round: each copy would answer
     once, and two answers of one phase open what one does not. After a restart it sits the round out.
@@ -93,12 +95,15 @@ class Client:
         return self._say(body, commitment(seed, self.terms.digest, self.seat) + b"".join(boxes))
 
     @alone
-    def mask(self, boxes: bytes, numbers: npt.NDArray[np.integer]) -> bytes:
-        """The numbers modulo 2^bits, plus the self mask, plus or minus a mask for each neighbour whose box is here."""
+    def mask(self, boxes: bytes, numbers: Numbers | Callable[[], Numbers]) -> bytes:
+        """The numbers modulo 2^bits, plus the self mask, plus or minus a mask for each neighbour whose box is here.
+
+        A function is asked for them when all else is right.
+        """
         body = self._read(Phase.MASK, boxes)
         found = entries(BOX, body, self._agreed)
         self._need(len(found), self.terms.shares, "neighbours share their secrets")
-        words = masks.residues(numbers, self.terms.bits, self.terms.size)
+        words = masks.residues(numbers() if callable(numbers) else numbers, self.terms.bits, self.terms.size)
         digest, opened, failed = self.terms.digest, {}, []
         keys: dict[bool, list[bytes]] = {True: [self_key(self._seed, digest, self.seat)], False: []}
         for seat, (box,) in found.items():
@@ -138,13 +143,13 @@ class Client:
             if not signed(self.terms, Phase.CONSENT, seat, words, words, rest[start : start + SIGNATURE]):
                 raise Mistake(f"client {self._name(seat)} did not sign the survivors that this client was shown")
         self._need(len(signers), self.terms.threshold, "clients signed the survivors")
-        alive, told = set(self._survivors), []
+        alive, sent = set(self._survivors), []
         for seat, plain in self._boxes.items():
             if plain is not None:
-                told.append(plain[: shares.LENGTH] if seat in alive else plain[shares.LENGTH :])
+                sent.append(plain[: shares.LENGTH] if seat in alive else plain[shares.LENGTH :])
         held = pack_set((i for i, plain in enumerate(self._boxes.values()) if plain is not None), len(self._boxes))
         self._boxes = {}
-        return self._say(body, held + b"".join(told))
+        return self._say(body, held + b"".join(sent))
 
     def _at(self, phase: Phase) -> None:
         if self._phase is not phase:
@@ -171,7 +176,7 @@ class Client:
 
 
 def _checked(plain: bytes | None) -> bytes | None:
-    """Two shares, or None where they are not: told on, they would have this client refused for another's lie."""
+    """Two shares, or None where they are not: sent on, they would have this client refused for another's lie."""
     try:
         for share in () if plain is None else (plain[: shares.LENGTH], plain[shares.LENGTH :]):
             shares.number(share)

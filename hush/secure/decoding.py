@@ -65,15 +65,15 @@ def gao(points: Points, k: int) -> Poly | None:
 
 
 def _on_one(xs: Sequence[int], points: Points, k: int, weights: Sequence[int]) -> bool:
-    """One combination of the n - k sums tells, since whoever chose the points did not know which it would be.
+    """One combination of the n - k sums decides, since whoever chose the points did not know which it would be.
 
     sum w y (x + s)^(n - k - 1) is a polynomial in s whose coefficients are multiples of these sums: where one is not
     zero, fewer than n of the p choices of s make it zero. s is a hash of the points.
     """
     if len(xs) == k:
         return True
-    told = b"".join(x.to_bytes(32, "little") + points[x].to_bytes(32, "little") for x in xs)
-    s, power = int.from_bytes(hashlib.sha512(told).digest(), "little") % P, len(xs) - k - 1
+    listed = b"".join(x.to_bytes(32, "little") + points[x].to_bytes(32, "little") for x in xs)
+    s, power = int.from_bytes(hashlib.sha512(listed).digest(), "little") % P, len(xs) - k - 1
     return sum(w * points[x] * pow(x + s, power, P) for x, w in zip(xs, weights, strict=True)) % P == 0
 
 

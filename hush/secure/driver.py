@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hush.bits import Words
 from hush.errors import Aborted, Mistake
+from hush.secure.bits import Words
 from hush.secure.client import Client
 from hush.secure.keys import Draw, Identity
 from hush.secure.messages import Phase
@@ -130,7 +130,7 @@ def run(
     return whole.finish()
 
 
-def answer(client: Client, phase: Phase, data: bytes, numbers: Numbers | None = None) -> bytes:
+def answer(client: Client, phase: Phase, data: bytes, numbers: Numbers | Callable[[], Numbers] | None = None) -> bytes:
     """What a client says to a message of this phase; only the mask phase needs its numbers."""
     match phase:
         case Phase.ADVERTISE:

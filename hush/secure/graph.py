@@ -19,7 +19,7 @@ from scipy.special import gammaln
 
 from hush.errors import Mistake
 
-Chances = npt.NDArray[np.float64]
+Probabilities = npt.NDArray[np.float64]
 MOST = 2**12  # neighbours of a client, whatever the cohort: its work and that of the server grow with them
 _AROUND = 16  # even numbers below a bisection's answer that are tried: whether a ring will do wavers over 3 or so
 
@@ -75,7 +75,7 @@ def degree(
     """
     threshold = quorum(n, dropout, corrupt)
     if not (0 < failure < 1 and 0 < stall < 1):
-        raise Mistake(f"failure={failure} and stall={stall} must be between 0 and 1: chances that a ring fails")
+        raise Mistake(f"failure={failure} and stall={stall} must be between 0 and 1: probabilities that a ring fails")
     lost, colluding = n - threshold, _part(n, corrupt)
 
     def shares(half: int) -> int | None:
@@ -106,16 +106,16 @@ def _part(n: int, rate: float) -> int:
     return math.floor(rate * n + 1e-9)
 
 
-def _tail(n: int, marked: int, drawn: int) -> Chances:
-    """Entry i: the chance of i or more marked among `drawn` of the n - 1 others; 0 past the last."""
+def _tail(n: int, marked: int, drawn: int) -> Probabilities:
+    """Entry i: the probability of i or more marked among `drawn` of the n - 1 others; 0 past the last."""
     i = np.arange(max(0, drawn - (n - 1 - marked)), min(marked, drawn) + 1)
     ways = _choose(marked, i) + _choose(n - 1 - marked, drawn - i) - _choose(n - 1, np.array(drawn))
-    chances = np.zeros(drawn + 2)
-    chances[i] = np.exp(ways)
-    return np.cumsum(chances[::-1])[::-1]
+    probabilities = np.zeros(drawn + 2)
+    probabilities[i] = np.exp(ways)
+    return np.cumsum(probabilities[::-1])[::-1]
 
 
-def _choose(n: int, k: npt.NDArray[np.integer]) -> Chances:
+def _choose(n: int, k: npt.NDArray[np.integer]) -> Probabilities:
     """The logarithm of n over k."""
-    found: Chances = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+    found: Probabilities = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
     return found

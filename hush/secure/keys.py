@@ -77,13 +77,13 @@ class Identity:
             if last is not None and round <= last:
                 raise Mistake(
                     f"round={round} of run {run!r} must be past {last}, the last one that this client took part in: two"
-                    " secure sums of one round would tell what differs"
+                    " secure sums of one round would reveal what differs"
                 )
             if (before := self.bindings.get(binding.hex())) is not None:
                 raise Mistake(
                     f"round={round} of run {run!r} must have another plan or model than round {before[1]} of run"
-                    f" {before[0]!r}, where this client took part: two secure sums of the same numbers would tell what"
-                    " differs"
+                    f" {before[0]!r}, where this client took part: two secure sums of the same numbers would reveal"
+                    " what differs"
                 )
             self.bindings[binding.hex()] = (run, round)
             self.claims[run] = round
@@ -135,7 +135,7 @@ def self_key(seed: bytes, digest: bytes, seat: int) -> bytes:
 
 
 def commitment(seed: bytes, digest: bytes, seat: int) -> bytes:
-    """What the server can hold a rebuilt seed against; it tells nothing of 255 random bits."""
+    """What the server can hold a rebuilt seed against; it reveals nothing of 255 random bits."""
     return hashlib.sha256(_DOMAIN + b"commitment" + digest + seat.to_bytes(4, "little") + seed).digest()
 
 

@@ -18,7 +18,7 @@ HEAD = struct.Struct("<3sBBB8s")
 MAGIC, VERSION = b"hss", 1
 
 
-class Kind(IntEnum):
+class LinkMessage(IntEnum):
     """What a server says of its half."""
 
     HAS = 0  # that it has this client's
@@ -26,12 +26,12 @@ class Kind(IntEnum):
     SUM = 2  # over whom it added up, and the sum
 
 
-def say(identity: Identity, other: bytes, terms: Terms, half: Phase, kind: Kind, body: bytes) -> bytes:
+def say(identity: Identity, other: bytes, terms: Terms, half: Phase, kind: LinkMessage, body: bytes) -> bytes:
     """A message of the server of this half for the one with that key."""
     return _head(terms, half, kind) + body + identity.sign(_words(terms, half, kind, other, body))
 
 
-def hear(sender: bytes, receiver: bytes, terms: Terms, half: Phase, kind: Kind, data: bytes) -> bytes:
+def hear(sender: bytes, receiver: bytes, terms: Terms, half: Phase, kind: LinkMessage, data: bytes) -> bytes:
     """The body of what the server of this half, with the sender's key, says to the receiver."""
     head, body, signature = data[: HEAD.size], data[HEAD.size : -SIGNATURE], data[-SIGNATURE:]
     if len(data) < HEAD.size + SIGNATURE or head != _head(terms, half, kind):
@@ -44,10 +44,10 @@ def hear(sender: bytes, receiver: bytes, terms: Terms, half: Phase, kind: Kind, 
     return body
 
 
-def _head(terms: Terms, half: Phase, kind: Kind) -> bytes:
+def _head(terms: Terms, half: Phase, kind: LinkMessage) -> bytes:
     return HEAD.pack(MAGIC, VERSION, kind, half, terms.digest[:8])
 
 
-def _words(terms: Terms, half: Phase, kind: Kind, receiver: bytes, body: bytes) -> bytes:
+def _words(terms: Terms, half: Phase, kind: LinkMessage, receiver: bytes, body: bytes) -> bytes:
     head = b"hush secure sum 1: between servers" + terms.digest + bytes([kind, half]) + receiver
     return head + hashlib.sha256(body).digest()

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 
-from hush.bits import Words, word
 from hush.errors import Mistake
+from hush.secure.bits import Words, word
 
 # Bytes at a time: the numbers stay in the cache while one stream after the other is added.
 PIECE = 2**16
@@ -22,7 +22,7 @@ _ZEROS = memoryview(bytes(PIECE))
 
 
 def residues(numbers: npt.NDArray[np.integer], bits: int, size: int) -> Words:
-    """`size` whole numbers modulo 2^bits, in the words that masks are added to: always a copy."""
+    """`size` integers modulo 2^bits, in the words that masks are added to: always a copy."""
     if numbers.shape != (size,) or numbers.dtype.kind not in "iu":
         raise Mistake(f"numbers must be {size} integers, and not {numbers.dtype} of shape {numbers.shape}: round first")
     kind = word(bits)

@@ -23,11 +23,11 @@ class Refusals:
     def note(self, client: int, why: Mistake, known: bool) -> None:
         """A message of a client, `known` if it is of the cohort, was refused."""
         if not known or self._counts[client] <= REFUSALS:  # the last sentence says that there will be no more
-            self.tell(f"client {client} refused: {why}")
+            self.report(f"client {client} refused: {why}")
         if known:  # who is not has any number it likes
             self._counts[client] += 1
 
-    def tell(self, sentence: str) -> None:
+    def report(self, sentence: str) -> None:
         """One more sentence, if there is room."""
         if len(self.sentences) < SENTENCES:
             self.sentences.append(sentence)

@@ -9,10 +9,9 @@ from typing import NoReturn
 
 import numpy as np
 
-from hush import bits
-from hush.bits import Words
 from hush.errors import Aborted, Mistake
-from hush.secure import masks, shares
+from hush.secure import bits, masks, shares
+from hush.secure.bits import Words
 from hush.secure.keys import agree, commitment, pair_key, private, public, self_key
 from hush.secure.messages import (
     ADVERT,
@@ -38,7 +37,7 @@ _ANY = private(bytes([1]) * 32)  # whose exchange with a point of low order fail
 class Opened:
     """The sum of the survivors' numbers modulo 2^bits, who they are, and whose shares were corrected.
 
-    `off`: for a client that told wrong shares, of whose secrets they were. It is at fault, or each of these is.
+    `off`: for a client that sent wrong shares, of whose secrets they were. It is at fault, or each of these is.
     """
 
     residues: Words
@@ -69,7 +68,7 @@ class Server:
 
     @property
     def refused(self) -> list[str]:
-        """What was refused, and who told wrong shares: a sentence each."""
+        """What was refused, and who sent wrong shares: a sentence each."""
         return self._refusals.sentences
 
     @alone
@@ -118,16 +117,16 @@ class Server:
         """Take the masks away: the sum, or an abort where too few shares came, or too many wrong ones."""
         if self.phase is not Phase.UNMASK:
             raise Mistake(f"the server is at phase {self.phase.word}: only the unmask phase can be finished")
-        told: dict[int, dict[int, bytes]] = {seat: {} for seat in self._partners}
+        sent: dict[int, dict[int, bytes]] = {seat: {} for seat in self._partners}
         for holder, (body, _) in self._got.items():
             for seat, share in self._told(holder, body).items():
-                told[seat][holder] = share
+                sent[seat][holder] = share
         self.phase, self._got = Phase.CLOSED, {}
         alive = set(self._survivors)
         # All secrets first: where one is missing, no mask is taken away.
         off: dict[int, list[int]] = defaultdict(list)
         try:
-            secrets = {seat: self._secret(seat, told[seat], seat in alive, off) for seat in self._partners}
+            secrets = {seat: self._secret(seat, sent[seat], seat in alive, off) for seat in self._partners}
         except Aborted as why:
             self._name(off)
             why.refused = tuple(self.refused)
@@ -170,11 +169,11 @@ class Server:
                 self._told(seat, body)
 
     def _told(self, holder: int, body: bytes) -> dict[int, bytes]:
-        """The share of each neighbour that a client tells."""
+        """The share of each neighbour that a client sends."""
         partners, end = self._partners[holder], (len(self._partners[holder]) + 7) // 8
         held = unpack_set(body[:end], len(partners))
         if len(body) != end + shares.LENGTH * len(held):
-            raise Mistake(f"it must have 32 bytes for each of the {len(held)} shares that it tells")
+            raise Mistake(f"it must have 32 bytes for each of the {len(held)} shares that it sends")
         found = {partners[i]: body[end + 32 * at : end + 32 * at + 32] for at, i in enumerate(held)}
         for share in found.values():
             shares.number(share)
@@ -220,41 +219,41 @@ class Server:
         if why := self.terms.lack(seats, near.items(), what):
             self._abort(why)
 
-    def _secret(self, seat: int, told: dict[int, bytes], alive: bool, off: dict[int, list[int]]) -> bytes:
+    def _secret(self, seat: int, sent: dict[int, bytes], alive: bool, off: dict[int, list[int]]) -> bytes:
         """The seed of a survivor, or the mask key of one that dropped out, held against what it had shown of it.
 
-        Wrong shares are corrected, and `off` gets who told them. An abort accuses nobody of what another may have done.
+        Wrong shares are corrected, and `off` gets who sent them. An abort accuses nobody of what another may have done.
         """
-        (name,), least, count = self._names([seat]), self.terms.shares, len(told)
+        (name,), least, count = self._names([seat]), self.terms.shares, len(sent)
         if count < least:
-            self._abort(f"{count} neighbours tell a share of client {name}, and {least} are needed")
+            self._abort(f"{count} neighbours send a share of client {name}, and {least} are needed")
 
         def fits(secret: bytes) -> bool:
             if alive:
                 return commitment(secret, self.terms.digest, seat) == self._commitments[seat]
             return public(private(secret)) == self._adverts[seat][0][32:]
 
-        if joined := shares.join(told, least, fits):
+        if joined := shares.join(sent, least, fits):
             for holder in joined.off:
                 off[holder].append(seat)
             return joined.secret
         spare = count - least
-        if shares.consistent(told, least):
+        if shares.consistent(sent, least):
             self._abort(
-                f"the {count} shares told of client {name} agree with one another and not with what it showed of its"
-                f" secret: it is at fault, or at least {spare + 1} of those who told them are"
+                f"the {count} shares sent of client {name} agree with one another and not with what it showed of its"
+                f" secret: it is at fault, or at least {spare + 1} of those who sent them are"
             )
         self._abort(
-            f"the {count} shares told of client {name} do not give its secret: more than {max(spare // 2, 1)} of those"
-            " who told them are at fault, or it is itself"
+            f"the {count} shares sent of client {name} do not give its secret: more than {max(spare // 2, 1)} of those"
+            " who sent them are at fault, or it is itself"
         )
 
     def _name(self, off: Mapping[int, list[int]]) -> None:
-        """A sentence on each client that told wrong shares, which may be another's fault."""
+        """A sentence on each client that sent wrong shares, which may be another's fault."""
         for holder, seats in sorted(off.items()):
             (name,), others = self._names([holder]), ", ".join(map(str, self._names(seats)))
-            self._refusals.tell(
-                f"client {name} told shares off the polynomials of the others, which were corrected, of clients"
+            self._refusals.report(
+                f"client {name} sent shares off the polynomials of the others, which were corrected, of clients"
                 f" {others}: it is at fault, or each of these is"
             )
 

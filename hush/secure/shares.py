@@ -1,8 +1,8 @@
 """Shamir's secret sharing of 32 bytes, over the field of Curve25519, p = 2^255 - 19.
 
 A secret is f(0) of a random polynomial of degree t - 1, and the share of seat i is f(i + 1): any t shares give the
-secret, fewer tell nothing (Shamir 1979). Of more than t some may be wrong (hush/secure/decoding.py). Secrets are drawn
-below p: X25519 ignores the last bit anyway.
+secret, fewer reveal nothing (Shamir 1979). Of more than t some may be wrong (hush/secure/decoding.py). Secrets are
+drawn below p: X25519 ignores the last bit anyway.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -35,20 +35,20 @@ def split(value: bytes, threshold: int, seats: Sequence[int], draw: Draw) -> dic
 
 
 @dataclass(frozen=True)
-class Joined:
+class Recovered:
     """A secret, and the seats whose shares are not on its polynomial."""
 
     secret: bytes
     off: tuple[int, ...]
 
 
-def join(shares: Mapping[int, bytes], threshold: int, fits: Callable[[bytes], bool]) -> Joined | None:
+def join(shares: Mapping[int, bytes], threshold: int, fits: Callable[[bytes], bool]) -> Recovered | None:
     """The secret that fits what is known of it; None where none is found.
 
     Up to (len(shares) - threshold) // 2 wrong shares are corrected, and one wherever there is a share to spare.
     """
     found = decode(_points(shares, threshold), threshold, lambda value: fits(_packed(value)))
-    return None if found is None else Joined(_packed(found.value), tuple(x - 1 for x in found.off))
+    return None if found is None else Recovered(_packed(found.value), tuple(x - 1 for x in found.off))
 
 
 def consistent(shares: Mapping[int, bytes], threshold: int) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 import numpy as np
 
-from hush import bits
+from hush.secure import bits
 from hush.secure.messages import ADVERT, BOX, COMMITMENT, HEAD, KEYS, PHASES, SEALED, SEED, SIGNATURE, Phase
 from hush.secure.shares import LENGTH
 from hush.secure.terms import Terms

@@ -1,6 +1,6 @@
 """What all of a cohort must agree on before a secure sum, and its digest.
 
-The digest is in the salt or the message of every derived key and every signature. A client that was told another
+The digest is in the salt or the message of every derived key and every signature. A client that was given another
 plan, model, cohort or threshold makes other masks and signs other words: it is refused, or its masks do not cancel.
 """
 

@@ -18,13 +18,12 @@ from threading import Lock
 import numpy as np
 import numpy.typing as npt
 
-from hush import bits
-from hush.bits import Words
 from hush.errors import Aborted, Mistake
-from hush.secure import link, masks
+from hush.secure import bits, link, masks
+from hush.secure.bits import Words
 from hush.secure.driver import Lost, Outcome, nobody
 from hush.secure.keys import Draw, Identity, self_key
-from hush.secure.link import Kind
+from hush.secure.link import LinkMessage
 from hush.secure.messages import SEED, Phase, from_client, open_at_server, pack_set, unpack_set
 from hush.secure.refusals import Refusals
 from hush.secure.server import Opened
@@ -60,7 +59,7 @@ def split(
 
 
 class HalfServer:
-    """One of the two. `take` the clients' halves, tell the other who is `present`, and `add` over who is at both.
+    """One of the two. `take` the clients' halves, report to the other who is `present`, and `add` over who is at both.
 
     `identity` is this server's own key, `other` the public one of the other server. After `present` no client is
     taken. Numbers of a client that the other server `has`, which `meet` hears, are added up as they come; those of
@@ -93,7 +92,7 @@ class HalfServer:
             seat = self.terms.seat(client)
             self._refusals.check(client)
             if not self._taking:
-                raise Mistake("it comes after the other server was told who is present")
+                raise Mistake("it comes after the other server heard who is present")
             if self._has(seat):
                 raise Mistake("it sent its half before")
             body, _ = open_at_server(self.terms, self.half.value, seat, b"", data)
@@ -117,12 +116,12 @@ class HalfServer:
         seat = self.terms.seat(client)
         if not self._has(seat):
             raise Mistake(f"client {client} did not send its half")
-        return self._say(Kind.HAS, seat.to_bytes(4, "little"))
+        return self._say(LinkMessage.HAS, seat.to_bytes(4, "little"))
 
     @alone
     def meet(self, other: bytes) -> None:
         """The other server `has` a client's half: its numbers need not be kept."""
-        seat = int.from_bytes(self._hear(Kind.HAS, other), "little")
+        seat = int.from_bytes(self._hear(LinkMessage.HAS, other), "little")
         if seat >= len(self.terms.cohort):
             raise Mistake(f"the other server has a seat {seat} that is not in the cohort")
         self._met.add(seat)
@@ -134,15 +133,15 @@ class HalfServer:
     def present(self) -> bytes:
         """Who sent this half, for the other server; whoever comes later is refused."""
         self._taking = False
-        return self._say(Kind.PRESENT, pack_set(self._added.union(self._bodies), len(self.terms.cohort)))
+        return self._say(LinkMessage.PRESENT, pack_set(self._added.union(self._bodies), len(self.terms.cohort)))
 
     @alone
     def add(self, others: bytes) -> bytes:
-        """Who is present at both, and the sum of this half over them. Once: a second set would tell what differs."""
+        """Who is present at both, and the sum of this half over them. Once: a second set would reveal what differs."""
         n = len(self.terms.cohort)
-        there = unpack_set(self._hear(Kind.PRESENT, others), n)
+        there = unpack_set(self._hear(LinkMessage.PRESENT, others), n)
         if not self._open:
-            raise Mistake("this half was added up before: a second set of clients would tell what differs")
+            raise Mistake("this half was added up before: a second set of clients would reveal what differs")
         if not self._added.issubset(there):
             raise Mistake("the other server lacks a client that it had: its numbers are in the sum")
         both = [seat for seat in there if self._has(seat)]
@@ -157,15 +156,15 @@ class HalfServer:
         else:
             for _, body in left:
                 self._sum += bits.unpack(body, self.terms.size, self.terms.bits)
-        return self._say(Kind.SUM, pack_set(both, n) + bits.pack(self._sum, self.terms.bits))
+        return self._say(LinkMessage.SUM, pack_set(both, n) + bits.pack(self._sum, self.terms.bits))
 
     def _has(self, seat: int) -> bool:
         return seat in self._bodies or seat in self._added
 
-    def _say(self, kind: Kind, body: bytes) -> bytes:
+    def _say(self, kind: LinkMessage, body: bytes) -> bytes:
         return link.say(self._identity, self._other, self.terms, self.half.value, kind, body)
 
-    def _hear(self, kind: Kind, data: bytes) -> bytes:
+    def _hear(self, kind: LinkMessage, data: bytes) -> bytes:
         return link.hear(self._other, self._identity.public, self.terms, self.half.other.value, kind, data)
 
 
@@ -173,7 +172,7 @@ def join(terms: Terms, servers: Mapping[Half, bytes], sums: Mapping[Half, bytes]
     """The sum modulo 2^bits from what both servers, known by their public keys, added up over the same clients."""
     n, seats, words = len(terms.cohort), {}, {}
     for half in Half:
-        body = link.hear(servers[half], servers[half.other], terms, half.value, Kind.SUM, sums[half])
+        body = link.hear(servers[half], servers[half.other], terms, half.value, LinkMessage.SUM, sums[half])
         end = (n + 7) // 8
         seats[half] = unpack_set(body[:end], n)
         words[half] = bits.unpack(body[end:], terms.size, terms.bits)
@@ -225,9 +224,9 @@ class Halves:
 
     def finish(self) -> Outcome:
         """The sum over who sent both halves, or an abort."""
-        heard, told = self._here.present(), self._there.present()
+        heard, said = self._here.present(), self._there.present()
         try:
-            sums = {Half.NUMBERS: self._here.add(told), Half.SEEDS: self._there.add(heard)}
+            sums = {Half.NUMBERS: self._here.add(said), Half.SEEDS: self._there.add(heard)}
         except Aborted as why:
             why.refused = self.refused
             raise

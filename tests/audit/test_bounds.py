@@ -1,4 +1,4 @@
-"""The lower bound: never above the truth but for its stated chance, and close to it with many trials."""
+"""The lower bound: never above the truth but for its stated probability, and close to it with many trials."""
 
 import math
 
@@ -8,7 +8,7 @@ from scipy.stats import binomtest
 
 from hush.audit import lower_bound
 from hush.errors import Mistake
-from hush.privacy import gaussian_epsilon
+from hush.privacy.accountants import gaussian_epsilon
 
 
 def normals(rng, mu, trials):
@@ -16,7 +16,7 @@ def normals(rng, mu, trials):
 
 
 @pytest.mark.parametrize(("mu", "delta"), [(0.5, 1e-2), (0.77, 1e-5), (1.5, 1e-3)])
-def test_below_the_epsilon_of_two_normal_laws_and_above_half_of_it(mu, delta):
+def test_below_the_epsilon_of_two_normal_distributions_and_above_half_of_it(mu, delta):
     truth = gaussian_epsilon(mu, delta)
     found = lower_bound(*normals(np.random.default_rng(1), mu, 10**6), delta).epsilon
     assert 0.6 * truth < found < truth
@@ -32,10 +32,10 @@ def test_false_alarms_are_as_rare_as_stated(trials, delta):
 def test_randomised_response_at_its_limit():
     """Where one event has all of epsilon, no threshold can miss it: the bound is as tight as its intervals."""
     rng, truth = np.random.default_rng(3), 1.0
-    chance = math.exp(truth) / (1 + math.exp(truth))
+    probability = math.exp(truth) / (1 + math.exp(truth))
 
     def draw(trials):
-        truths = rng.random((2, trials)) < chance
+        truths = rng.random((2, trials)) < probability
         return lower_bound(truths[0].astype(float), 1.0 - truths[1], 0.0).epsilon
 
     found = np.array([draw(2000) for _ in range(200)])
@@ -44,7 +44,7 @@ def test_randomised_response_at_its_limit():
     assert 0.985 < draw(10**6) < 1.0
 
 
-def test_equal_laws_prove_nothing():
+def test_equal_distributions_prove_nothing():
     rng = np.random.default_rng(4)
     found = [lower_bound(*normals(rng, 0.0, 1000), 1e-5).epsilon for _ in range(100)]
     assert found.count(0.0) >= 95

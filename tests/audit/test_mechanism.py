@@ -6,15 +6,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 import torch
+from contexts import Context
 from scipy.stats import ks_2samp
 
 from hush.audit import accounted, audit, mechanism, scores
+from hush.core.protocols import Source, Stage
+from hush.core.spec import Plan, Spec
 from hush.errors import Mistake
-from hush.grids import rounded_norm
-from hush.privacy import gaussian_epsilon
-from hush.rng import SecretSeed
-from hush.spec import Context, Plan, Spec
-from hush.stages import AdaptiveClip, Clip, Coins, IntegerNoise, Noise, Quantise, ServerNoise
+from hush.parts.stages import AdaptiveClip, Clip, IntegerNoise, Noise, PoissonBinomial, Quantise, ServerNoise
+from hush.privacy.accountants import gaussian_epsilon
+from hush.privacy.grids import rounded_norm
+from hush.random.seeds import SecretSeed
 
 NOISE, STEPS, BITS = 1.3, 16, 8
 SKELLAM = (Clip(1.0), Quantise(STEPS, BITS), IntegerNoise(NOISE))
@@ -28,13 +30,13 @@ CASES = [
     (CONTINUOUS, 16, 10),
     (ADAPTIVE, 16, 1),
     (SKELLAM, 64, 1),
-    ((Clip(1.0), Coins(NOISE, spare=0)), 144, 10),  # fewer numbers would be so large that they are cut
+    ((Clip(1.0), PoissonBinomial(NOISE, spare=0)), 144, 10),  # fewer numbers would be so large that they are cut
     ((Clip(1.0), ServerNoise(NOISE)), 16, 10),
 ]
 
 
 @dataclass(frozen=True)
-class Halved:
+class Halved(Source):
     """Adds half the noise, and states the whole: what the audit is there to find."""
 
     source: Noise | IntegerNoise
@@ -55,7 +57,7 @@ class Halved:
 
 
 @dataclass(frozen=True)
-class Unclipped:
+class Unclipped(Stage):
     """Leaves rows as long as they are, and states a bound."""
 
     clip: Clip
@@ -175,5 +177,5 @@ def test_mistakes():
         audit(CONTINUOUS, 16, DELTA, trials=0)
     with pytest.raises(Mistake, match="floor=0"):
         audit(CONTINUOUS, 16, DELTA, floor=0)
-    with pytest.raises(Mistake, match="Coins"):
-        audit((AdaptiveClip(1.0), Coins(NOISE)), 16, DELTA)
+    with pytest.raises(Mistake, match="PoissonBinomial"):
+        audit((AdaptiveClip(1.0), PoissonBinomial(NOISE)), 16, DELTA)

@@ -7,14 +7,14 @@ import sys
 import pytest
 
 from hush.cli import main
-from hush.privacy import Ledger
+from hush.privacy.ledger import Ledger
 
-QUICK = ["--data", "digits", "--model", "linear", "--clients", "40", "--rounds", "3", "--accountant", "rdp"]
+QUICK = ["--data", "digits", "--model", "linear", "--clients", "40", "--rounds", "3", "--set", "scheme.accountant=rdp"]
 RUNS = {
     "client": ["fl-top-dp", *QUICK, "--ratio", "0.2", "--cohort", "10", "--noise", "1"],
     "secure": ["fl-top-dp", *QUICK, "--ratio", "0.2", "--cohort", "10", "--noise", "1", "--secure"],
-    "record": ["fl-standard-dp", *QUICK, "--cohort", "10", "--batch", "4", "--noise", "1"],
-    "turns": ["hush-once", "--data", "digits", "--rounds", "3", "--noise", "4", "--accountant", "rdp"],
+    "record": ["fl-standard-dp", *QUICK, "--cohort", "10", "--set", "train.batch=4", "--noise", "1"],
+    "turns": ["hush-once", "--data", "digits", "--rounds", "3", "--noise", "4", "--set", "scheme.accountant=rdp"],
     "none": ["fl-std", *QUICK],
 }
 
@@ -139,7 +139,7 @@ def test_a_changed_page_is_refused(hush, runs, tmp_path):
 
 def test_without_the_data_the_figures_are_computed_and_that_is_told(hush, runs, tmp_path, monkeypatch):
     folder = shutil.copytree(runs / "client", tmp_path / "client")
-    monkeypatch.setattr("hush.holdings.ready", lambda wanted: False)
+    monkeypatch.setattr("hush.experiment.population.ready", lambda wanted: False)
     status, out, err = hush("privacy", "card", folder, "--json")
     assert status == 0
     assert err == "digits is not on this machine: the card's figures were computed anew, its sentences are as stored\n"

@@ -7,9 +7,11 @@ import pytest
 import torch
 
 from hush import cli
-from hush.checkpoint import save_state
-from hush.privacy import Event, Ledger, Participation, views
-from hush.state import Books, State
+from hush.core.state import Books, State
+from hush.experiment.checkpoint import save_state
+from hush.privacy.events import Event
+from hush.privacy.ledger import Ledger
+from hush.privacy.views import Participation, views
 
 EVENT = Event(1, 20.0, 2.0, 0.5, "poisson", 0.0, "update")
 

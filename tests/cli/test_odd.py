@@ -1,4 +1,4 @@
-"""House schemes on pictures of odd sizes, channels and contents: they learn, or say in one sentence why not."""
+"""Recommended schemes on pictures of odd sizes, channels and contents: they learn, or say in one sentence why not."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hush.features import front
+from hush.models.features import front
 
 BUDGET = ["--clients", "100", "--epsilon", "8", "--delta", "1e-3"]
 
@@ -42,7 +42,7 @@ def test_any_size_and_channels(hush, scheme, shape):
 
 @pytest.mark.parametrize("flat", [0.3, 1.0])
 def test_pictures_of_one_colour(hush, flat):
-    """They tell nothing, and spoil nothing."""
+    """They reveal nothing, and spoil nothing."""
     halves((1, 8, 8), flat)
     status, out, err = hush("run", "hush-once", "--data", "own.npz", *BUDGET, "--rounds", "8", "--out", "r", "--json")
     assert status == 0, err

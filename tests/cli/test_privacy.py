@@ -185,7 +185,7 @@ def test_integers_at_the_papers_setting_with_12_bits(kind):
 
 
 def test_integers_of_a_budget():
-    found = answer(PAPER, "--epsilon", "1", "--loss", "0.02", "--floor", "80")
+    found = answer(PAPER, "--epsilon", "1", "--rounding", "0.02", "--floor", "80")
     assert found["noise"] == answer(NOISE)["noise"]
     assert 0.99 < found["epsilon"] <= 1 < found["epsilon_published"]
     assert found["loss"] <= 0.02
@@ -211,12 +211,12 @@ def test_integers_for_people():
         ("", "noise=None and epsilon=None say nothing, or too much: give one of them"),
         ("--noise 1 --epsilon 1", "noise=1.0 and epsilon=1.0 say nothing, or too much: give one of them"),
         ("--noise 0", "noise=0 must be positive"),
-        ("--noise 1 --bits 12 --loss 0.1", "bits=12 and loss=0.1 exclude each other"),
+        ("--noise 1 --bits 12 --rounding 0.1", "bits=12 and rounding=0.1 exclude each other"),
         ("--noise 1 --bits 3", "bits=3 are too few"),
         ("--noise 1 --bits 40", "bits=40 must be from 2 to 32"),
         ("--noise 1 --floor 101", "floor=101 must be positive and at most clients=100"),
         ("--noise 1 --kind laplace", "kind=laplace is not known"),
-        ("--noise 1 --loss 0", "loss=0 must be positive"),
+        ("--noise 1 --rounding 0", "rounding=0 must be positive"),
         ("--noise 1 --size 0", "size=0 must be at least 1"),
     ],
 )

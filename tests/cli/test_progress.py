@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hush.cli import run
-from hush.features import front
+from hush.models.features import front
 
 WORDS = ["hush-tiny", "--data", "own.npz", "--clients", "60", "--noise", "1", "--delta", "1e-3", "--rounds", "2"]
 

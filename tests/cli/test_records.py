@@ -6,7 +6,20 @@ from pathlib import Path
 import pytest
 
 SCHEMA = str(Path(__file__).parents[2] / "examples" / "hospital" / "schema.toml")
-DP = ["run", "fl-sign-dp", "--data", SCHEMA, "--noise", "2", "--delta", "1e-3", "--batch", "20", "--rounds", "2"]
+DP = [
+    "run",
+    "fl-sign-dp",
+    "--data",
+    SCHEMA,
+    "--noise",
+    "2",
+    "--delta",
+    "1e-3",
+    "--set",
+    "train.batch=20",
+    "--rounds",
+    "2",
+]
 
 
 def test_a_run_says_what_it_protects(hush):
@@ -32,15 +45,28 @@ def test_a_run_says_what_it_protects(hush):
 
 def test_a_divisor_that_no_noise_covers_is_on_the_card(hush):
     size = "the size of each batch after balancing, by which its noisy sum is divided"
-    assert hush(*DP, "--divisor", "drawn", "--out", "run")[0] == 0
+    assert hush(*DP, "--set", "train.divisor=drawn", "--out", "run")[0] == 0
     assert 'divisor = "drawn"' in Path("run/config.toml").read_text()
     card = json.loads(hush("privacy", "card", "run", "--json")[1])
     assert size in card["unnoised"]
     assert [size in sentence for sentence in card["assumptions"]].count(True) == 1
     assert not any("the divisors are public" in sentence for sentence in card["assumptions"])
-    assert hush(*DP, "--divisor", "drawn", "--batches", "fixed", "--balance", "none", "--out", "same")[0] == 0
+    assert (
+        hush(
+            *DP,
+            "--set",
+            "train.divisor=drawn",
+            "--set",
+            "train.batches=fixed",
+            "--set",
+            "train.balance=none",
+            "--out",
+            "same",
+        )[0]
+        == 0
+    )
     assert "by which its noisy sum" not in hush("privacy", "card", "same")[1]  # as large each time
-    status, out, err = hush("run", "fl-standard", "--data", SCHEMA, "--divisor", "drawn", "--out", "none")
+    status, out, err = hush("run", "fl-standard", "--data", SCHEMA, "--set", "train.divisor=drawn", "--out", "none")
     assert (status, out) == (2, "")
     assert "divisor belongs to schemes that protect records: leave it out" in err
 
@@ -54,7 +80,10 @@ def test_epsilon_gives_the_noise_that_keeps_to_it(hush):
 
 def test_the_share_is_kept_as_it_was_given(hush):
     """A resumed run weighs as before; one that took the share from the rows says so again."""
-    assert hush("run", "fl-standard", "--data", SCHEMA, "--share", "0.3", "--rounds", "2", "--out", "given")[0] == 0
+    assert (
+        hush("run", "fl-standard", "--data", SCHEMA, "--set", "train.share=0.3", "--rounds", "2", "--out", "given")[0]
+        == 0
+    )
     assert "share = 0.3" in Path("given/config.toml").read_text()
     assert hush(*DP, "--out", "found")[0] == 0
     assert "share" not in Path("found/config.toml").read_text()
@@ -77,7 +106,7 @@ def test_repetitions(hush):
 
 
 def test_a_vote_on_sparse_rows(hush):
-    vote = ["--ratio", "0.1", "--select", "vote", "--cohort", "3", "--rounds", "2", "--out", "vote"]
+    vote = ["--ratio", "0.1", "--set", "scheme.select=vote", "--cohort", "3", "--rounds", "2", "--out", "vote"]
     status, _, err = hush("run", "fl-top-dp", "--data", SCHEMA, "--noise", "1", *vote)
     assert status == 0, err
 
@@ -96,12 +125,12 @@ def network(shape, outputs):
     ("options", "sentence"),
     [
         (["--model", "own.py:network"], "replace it by GroupNorm"),
-        (["--balance", "none", "--share", "0.2"], "share=0.2 is for a balance"),
+        (["--set", "train.balance=none", "--set", "train.share=0.2"], "share=0.2 is for a balance"),
         (["--clip", "adaptive"], "fixed bound"),
-        (["--epochs", "2"], "give steps, not epochs"),
-        (["--batch", "all"], "give batch as a number"),
-        (["--clip", "public", "--public", SCHEMA], "fixed bound"),
-        (["--device", "cuda"], "runs on the CPU"),
+        (["--set", "train.epochs=2"], "give steps, not epochs"),
+        (["--set", "train.batch=all"], "give batch as a number"),
+        (["--clip", "public", "--set", f"data.public={SCHEMA}"], "fixed bound"),
+        (["--set", "run.device=cuda"], "runs on the CPU"),
     ],
 )
 def test_refused_before_anything_is_written(options, sentence, hush):
@@ -113,7 +142,7 @@ def test_refused_before_anything_is_written(options, sentence, hush):
 
 
 def test_the_clients_own_data_are_not_public(hush):
-    options = ["--noise", "1", "--ratio", "0.1", "--cohort", "3", "--rounds", "2", "--public", SCHEMA]
+    options = ["--noise", "1", "--ratio", "0.1", "--cohort", "3", "--rounds", "2", "--set", f"data.public={SCHEMA}"]
     status, _, err = hush("run", "fl-top-dp", "--data", SCHEMA, *options, "--out", "run")
     assert status == 2
     assert "clients' own data" in err

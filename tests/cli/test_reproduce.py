@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file
 
-from hush import config
-from hush.catalogue import entry
-from hush.checks import check
+from hush.catalogue.entries import entry
 from hush.errors import Mistake
-from hush.experiment import build
-from hush.reproduce import figures, plan, results, tables, work
-from hush.weights import flatten
+from hush.experiment import config
+from hush.experiment.checks import check
+from hush.experiment.reproduce import figures, plan, results, tables, work
+from hush.experiment.resolving import build
+from hush.models.weights import flatten
 
 HUSH = Path(sys.executable).parent / "hush"
 CONFIG = """\
@@ -107,13 +107,13 @@ label = "accuracy"
 kind = "bits"
 title = "Bits"
 label = "bits"
-places = [4, 32]
+precision = [4, 32]
 
 [figures.claim]
 kind = "claim"
 title = "Claim"
 label = "epsilon"
-places = [4, 32]
+precision = [4, 32]
 """
 PUBLISHED = """\
 table,row,scheme,ratio,accuracy,round,up_kB,down_kB,epsilon,clip

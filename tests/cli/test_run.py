@@ -7,9 +7,9 @@ import tomllib
 import numpy as np
 import pytest
 
-from hush import config, job
-from hush.experiment import build
-from hush.privacy import Ledger
+from hush.experiment import config, directory
+from hush.experiment.resolving import build
+from hush.privacy.ledger import Ledger
 
 QUICK = [
     "--data",
@@ -124,7 +124,7 @@ def test_resume_of_a_finished_run_changes_nothing(hush, tmp_path):
 
 
 def test_the_vote_has_its_own_event(hush, tmp_path):
-    status, _, _ = hush(*PRIVATE, "--select", "vote", "--out", "r")
+    status, _, _ = hush(*PRIVATE, "--set", "scheme.select=vote", "--out", "r")
     events = json.loads((tmp_path / "r" / "privacy.json").read_text())["events"]
     assert status == 0
     assert [(e["round"], e["label"]) for e in events] == [(0, "vote"), (1, "update"), (2, "update")]
@@ -238,7 +238,7 @@ MISTAKES = {
     "delta 1": (["run", "fl-top-dp", *QUICK, "--epsilon", "1", "--delta", "1"], "delta"),
     "no privacy at all": (["run", "fl-top-dp", *QUICK], "--epsilon"),
     "noise without dp": (["run", "fl-top", *QUICK, "--noise", "1"], "fl-top-dp"),
-    "vote without dp": (["run", "fl-top", *QUICK, "--select", "vote"], "fl-top-dp"),
+    "vote without dp": (["run", "fl-top", *QUICK, "--set", "scheme.select=vote"], "fl-top-dp"),
     "cohort above the population": ([*PRIVATE, "--cohort", "41"], "population of 40"),
     "no such file": (["run", "absent.toml"], "absent.toml"),
     "no such option": ([*PRIVATE, "--rations", "2"], "rations"),
@@ -249,12 +249,12 @@ MISTAKES = {
     "resume of nothing": (["run", "--resume", "--out", "typo"], "holds no run"),
     "resume of nowhere": (["run", "fl-top", *QUICK, "--resume"], "--out"),
     "clip without dp": (["run", "fl-std", *QUICK, "--clip", "1"], "fl-std-dp"),
-    "column without its partition": ([*PRIVATE, "--column", "site"], "partition='column'"),
-    "alpha without its partition": ([*PRIVATE, "--alpha", "1"], "partition='dirichlet'"),
-    "vote on a random set": (["run", "fl-bas-3-dp", *QUICK, "--noise", "1", "--select", "vote"], "no Top-K"),
-    "floor above the cohort": ([*PRIVATE, "--sampling", "fixed", "--floor", "11"], "floor=11"),
+    "column without its partition": ([*PRIVATE, "--set", "data.column=site"], "partition='column'"),
+    "alpha without its partition": ([*PRIVATE, "--set", "data.alpha=1"], "partition='dirichlet'"),
+    "vote on a random set": (["run", "fl-bas-3-dp", *QUICK, "--noise", "1", "--set", "scheme.select=vote"], "no Top-K"),
+    "floor above the cohort": ([*PRIVATE, "--sampling", "fixed", "--set", "sampling.floor=11"], "floor=11"),
     "floor too near": (
-        ["run", "fl-top-dp", *QUICK, "--epsilon", "3", "--delta", "1e-5", "--floor", "9"],
+        ["run", "fl-top-dp", *QUICK, "--epsilon", "3", "--delta", "1e-5", "--set", "sampling.floor=9"],
         "floor=9",
     ),
     "noise of nothing": (["run", "fl-top-dp", *QUICK, "--noise", "1e-200"], "noise"),
@@ -297,8 +297,8 @@ def test_a_changed_model_is_refused_on_resume(hush, tmp_path, finished):
     """Even before the first checkpoint: the ledger knows what it was begun with."""
     toml = own(tmp_path)
     built = build(config.read(toml))
-    job.open_directory(tmp_path / "r", built.config, resume=False)
-    going = job.execute(built, tmp_path / "r")
+    directory.open_directory(tmp_path / "r", built.config, resume=False)
+    going = directory.execute(built, tmp_path / "r")
     next(going)
     going.close()
     if not finished:
@@ -324,7 +324,19 @@ def test_a_public_file_is_found_again_on_resume(hush, tmp_path):
     x, y = np.random.default_rng(0).random((60, 5)), np.arange(60) % 3
     for name in ("own.npz", "open.npz"):
         np.savez(tmp_path / name, x_train=x, y_train=y, x_test=x[:9], y_test=y[:9])
-    words = ["fl-top-dp", "--data", "own.npz", "--public", "open.npz", "--noise", "1", "--ratio", ".1", "--rounds", "1"]
+    words = [
+        "fl-top-dp",
+        "--data",
+        "own.npz",
+        "--set",
+        "data.public=open.npz",
+        "--noise",
+        "1",
+        "--ratio",
+        ".1",
+        "--rounds",
+        "1",
+    ]
     assert hush("run", *words, "--out", "r")[0] == 0
     assert hush("run", "--resume", "--out", "r")[0] == 0
 
@@ -348,8 +360,8 @@ def test_schemes_list_bits_and_guarantees(hush):
     assert len(table) == 33
     papers = [f"fl-{name}" for name in ("std", "top", "top-bis", "basic", "bas-2", "bas-3", "bas-4", "cs")]
     papers += ["fl-standard", "fl-sign", *(f"{name}-dp" for name in (*papers, "fl-standard", "fl-sign"))]
-    house = {"hush", "hush-tiny", "hush-once", "hush-trusted"}
-    ours = {"two-bit-dp", "fl-head", "fl-head-dp", "qsgd", "top-k-ef", *house}
+    recommended = {"hush", "hush-tiny", "hush-once", "hush-trusted"}
+    ours = {"two-bit-dp", "fl-head", "fl-head-dp", "qsgd", "top-k-ef", *recommended}
     assert set(table) == {*papers, "two-bit", "dp-fedavg", "centralized", "standalone", *ours}
     assert table["two-bit"]["uplink_bits_per_weight"] == table["two-bit-dp"]["uplink_bits_per_weight"] == 2
     assert table["qsgd"]["uplink_bits_per_weight"] == pytest.approx(4 + 32 / 512, abs=1e-3)
@@ -359,7 +371,7 @@ def test_schemes_list_bits_and_guarantees(hush):
     assert table["fl-top-dp"]["uplink_bits_per_weight"] == pytest.approx(32 * 8316 / 1663370, abs=1e-4)
     assert table["fl-basic"]["downlink_bits_per_weight"] == 32
     assert table["hush"]["uplink_bits_per_weight"] == pytest.approx(32 * 9 * 601 / 1663370, abs=1e-4)
-    private = {name for name in table if name.endswith("-dp")} | {"dp-fedavg", *house}
+    private = {name for name in table if name.endswith("-dp")} | {"dp-fedavg", *recommended}
     assert {row["guarantee"] for name, row in table.items() if name not in private} == {"none"}
     assert {table[name]["guarantee"] for name in private} == {"client", "record"}
     assert table["fl-sign-dp"]["guarantee"] == table["fl-standard-dp"]["guarantee"] == "record"
@@ -375,7 +387,7 @@ def test_two_bit_states_no_guarantee_and_the_papers_figure(hush):
     assert status == 0
     assert found["guarantee"] == "none"
     assert found["paper"]["epsilon"] == pytest.approx(math.log(32 / 30), abs=1e-4)
-    assert "told apart with certainty" in found["reason"]
+    assert "distinguished with certainty" in found["reason"]
     status, out, _ = hush("run", "two-bit", "--data", "digits", "--resume", "--out", "two", "--json")
     assert status == 2  # another model
 
@@ -384,8 +396,8 @@ def test_two_bit_states_no_guarantee_and_the_papers_figure(hush):
     ("options", "sentence"),
     [
         (["two-bit", "--clients", "30"], "cohort=30 cannot fill the 31 places of two-bit with p=32"),
-        (["two-bit", "--places", "2"], "p=2 has one place"),
-        (["two-bit", "--bound", "0"], "bound=0.0 must be positive"),
+        (["two-bit", "--set", "scheme.precision=2"], "p=2 has one place"),
+        (["two-bit", "--set", "scheme.bound=0"], "bound=0.0 must be positive"),
         (["two-bit-dp", "--bits", "3", "--noise", "1"], "bits=3 must be 1, 2, 4 or 8"),
         (["qsgd", "--bits", "1"], "bits=1 must be 2, 4 or 8"),
         (["qsgd", "--bits", "0"], "bits=0 must be 2, 4 or 8"),
@@ -396,8 +408,8 @@ def test_two_bit_states_no_guarantee_and_the_papers_figure(hush):
             "take a larger delta, fewer rounds",
         ),
         (["fl-std", "--bits", "2"], "fl-std has no bits to set"),
-        (["fl-std", "--places", "8"], "fl-std has no places to set"),
-        (["fl-cs", "--chunks", "10000000"], "chunks=10000000 is more than"),
+        (["fl-std", "--set", "scheme.precision=8"], "fl-std has no precision to set"),
+        (["fl-cs", "--set", "scheme.chunks=10000000"], "chunks=10000000 is more than"),
         (["standalone", "--cohort", "5"], "standalone draws nobody"),
     ],
 )
@@ -418,8 +430,8 @@ def test_what_clients_and_server_keep_is_resumed(name: str, hush, tmp_path):
     whole, half = tmp_path / "whole", tmp_path / "half"
     for folder, count in ((whole, 4), (half, 2)):
         built = build(config.parse(tables, "test"))
-        job.open_directory(folder, built.config, resume=False)
-        run = job.execute(built, folder)
+        directory.open_directory(folder, built.config, resume=False)
+        run = directory.execute(built, folder)
         found = [row["round"] for row, _ in zip(run, range(count), strict=False)]
         assert found == list(range(1, count + 1))
         run.close()

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from hush.catalogue import ENTRIES
+from hush.catalogue.entries import ENTRIES
 from hush.cli import main
 
 RECORDS = ("fl-standard-dp", "fl-sign-dp")
@@ -13,11 +13,21 @@ RECORDS = ("fl-standard-dp", "fl-sign-dp")
 
 @pytest.mark.parametrize("name", ENTRIES)
 def test_two_rounds_on_digits(name: str, tmp_path, monkeypatch, capsys):
-    options = ["--data", "digits", "--rounds", "2", "--accountant", "rdp", "--out", str(tmp_path / "run"), "--json"]
+    options = [
+        "--data",
+        "digits",
+        "--rounds",
+        "2",
+        "--set",
+        "scheme.accountant=rdp",
+        "--out",
+        str(tmp_path / "run"),
+        "--json",
+    ]
     if ENTRIES[name].private:
         options += ["--noise", "2", "--delta", "1e-3"]
     if name in RECORDS:  # a batch of 300 records is more than a client of digits has
-        options += ["--batch", "5"]
+        options += ["--set", "train.batch=5"]
     monkeypatch.setattr(sys, "argv", ["hush", "run", name, *options])
     with pytest.raises(SystemExit) as end:
         main()

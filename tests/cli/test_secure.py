@@ -6,8 +6,8 @@ import tomllib
 import pytest
 
 from hush.cli import _spelled
-from hush.config import Secure
-from hush.privacy import Ledger
+from hush.experiment.settings import SecureTable
+from hush.privacy.ledger import Ledger
 
 QUICK = ["--data", "digits", "--model", "linear", "--rounds", "2", "--clients", "40", "--cohort", "8"]
 QUICK += ["--sampling", "fixed"]
@@ -31,7 +31,7 @@ def same(row):
     return {key: value for key, value in row.items() if key not in ("seconds", "path")}
 
 
-NOISE = {"fl-sign-dp": ["--noise", "1", "--batch", "5"]}
+NOISE = {"fl-sign-dp": ["--noise", "1", "--set", "train.batch=5"]}
 
 
 @pytest.mark.parametrize("scheme", ["fl-top-dp", "fl-sign-dp", "fl-cs-dp", "fl-std-dp"])
@@ -39,7 +39,7 @@ def test_secure_full_on_digits(scheme, ran):
     """The whole protocol, and the simulation of it: the same model, the same bytes, the same epsilon."""
     words = [scheme, *QUICK, *NOISE.get(scheme, ["--noise", "1"])]
     words += ["--ratio", "0.2"] if scheme in ("fl-top-dp", "fl-cs-dp") else []
-    words += ["--chunks", "10"] if scheme == "fl-cs-dp" else []
+    words += ["--set", "scheme.chunks=10"] if scheme == "fl-cs-dp" else []
     full, config, model = ran("full", *words, "--secure", "full")
     row, other, simulated = ran("simulated", *words, "--secure")
     assert model == simulated
@@ -58,7 +58,7 @@ BUDGET = [*TOP[:-2], "--epsilon", "50", "--delta", "1e-3"]
 def test_two_servers(ran):
     """Far fewer bytes, and the same numbers: the same model."""
     one, _, model = ran("one", *TOP, "--secure")
-    two, config, other = ran("two", *TOP, "--secure", "full", "--servers", "2")
+    two, config, other = ran("two", *TOP, "--secure", "full", "--set", "secure.servers=2")
     assert model == other
     assert config["secure"]["servers"] == 2
     assert set(two["bytes"]["phases"]) == {"numbers", "seeds"}
@@ -86,23 +86,25 @@ def test_a_budget_is_met(ran):
 
 def test_bits_and_loss(ran):
     _, twelve, _ = ran("twelve", *TOP, "--secure", "--bits", "12")
-    _, coarse, _ = ran("coarse", *TOP, "--secure", "--loss", "0.3")
+    _, coarse, _ = ran("coarse", *TOP, "--secure", "--set", "secure.rounding=0.3")
     assert twelve["scheme"]["bits"] == 12 > coarse["scheme"]["bits"]
-    assert "loss" not in coarse["secure"]  # which is told by the bits
+    assert "rounding" not in coarse["secure"]  # which is told by the bits
 
 
 def test_the_configuration_runs_again_to_the_same_model(ran):
-    row, config, model = ran("one", *TOP, "--secure", "full", "--loss", "0.1", "--tolerance", "0.2")
+    row, config, model = ran(
+        "one", *TOP, "--secure", "full", "--set", "secure.rounding=0.1", "--set", "sampling.tolerance=0.2"
+    )
     again, other, repeated = ran("two", "one/config.toml")
     assert (model, same(row), config) == (repeated, same(again), other)
 
 
 def test_whom_the_noise_is_sized_for(ran):
     """The budget's multiplier is that of the released noise, of those who must stay, of the honest ones among them."""
-    words = [*BUDGET, "--secure", "--tolerance", "0.25"]
+    words = [*BUDGET, "--secure", "--set", "sampling.tolerance=0.25"]
     found = {}
     for view in ("model", "server", "colluding"):
-        row, config, _ = ran(view, *words, "--against", view)
+        row, config, _ = ran(view, *words, "--set", f"scheme.against={view}")
         found[view] = config["scheme"]["noise"]
         assert (config["scheme"]["against"], config["scheme"]["epsilon"]) == (view, 50.0)
         assert row["epsilon"]["model"] <= 50
@@ -114,7 +116,7 @@ def test_whom_the_noise_is_sized_for(ran):
 
 def test_a_declared_dropout(ran, hush):
     """A third of a cohort may be missing; the card names what is assumed."""
-    row, config, _ = ran("r", *TOP, "--secure", "--dropout", "0.05")
+    row, config, _ = ran("r", *TOP, "--secure", "--set", "sampling.dropout=0.05")
     assert config["sampling"]["dropout"] == 0.05
     status, said, _ = hush("privacy", "card", "r")
     assert status == 0
@@ -163,35 +165,50 @@ def test_it_comes_before_the_scheme_as_well(ran):
 
 def test_a_run_without_it_says_nothing_of_it(ran):
     row, config, _ = ran("r", *TOP)
-    assert Secure(**config.get("secure", {})) == Secure()
+    assert SecureTable(**config.get("secure", {})) == SecureTable()
     assert "phases" not in row["bytes"]
 
 
 MISTAKES = {
-    "votes": (["two-bit", *QUICK, "--places", "4", "--secure"], "two-bit takes votes and not sums: leave secure out"),
+    "votes": (
+        ["two-bit", *QUICK, "--set", "scheme.precision=4", "--secure"],
+        "two-bit takes votes and not sums: leave secure out",
+    ),
     "alone": (["standalone", "--data", "digits", "--secure"], "standalone sends nothing: leave secure out"),
     "pooled": (["centralized", "--data", "digits", "--secure"], "centralized sends nothing: leave secure out"),
-    "servers": ([*TOP, "--servers", "2"], "belong to a secure sum: add --secure"),
-    "loss": ([*TOP, "--loss", "0.1"], "belong to a secure sum: add --secure"),
-    "both": ([*TOP, "--secure", "--loss", "0.1", "--bits", "12"], "loss and bits are both given: give one"),
+    "servers": ([*TOP, "--set", "secure.servers=2"], "belong to a secure sum: add --secure"),
+    "rounding": ([*TOP, "--set", "secure.rounding=0.1"], "belong to a secure sum: add --secure"),
+    "both": (
+        [*TOP, "--secure", "--set", "secure.rounding=0.1", "--bits", "12"],
+        "rounding and bits are both given: give one",
+    ),
     "bits": ([*TOP, "--bits", "12"], "fl-top-dp has no bits to set: leave it out"),
     "few": ([*TOP, "--secure", "--bits", "2"], "bits=2 are too few"),
     "many": ([*TOP, "--secure", "--bits", "33"], "bits=33 must be from 2 to 32"),
-    "vote": ([*TOP, "--secure", "--select", "vote"], "select='vote' has no secure sum"),
+    "vote": ([*TOP, "--secure", "--set", "scheme.select=vote"], "select='vote' has no secure sum"),
     "few on average": ([*TOP, "--secure", "--cohort", "2", "--sampling", "poisson"], "cohort=2"),
     "cohort": ([*TOP, "--secure", "--cohort", "2"], "cohort=2"),
-    "tolerance": ([*TOP, "--secure", "--tolerance", "0.4"], "tolerance=0.4 is more than a third"),
-    "three": ([*TOP, "--secure", "--servers", "3"], "servers"),
-    "nothing": ([*TOP, "--secure", "--loss", "0"], "loss"),
+    "tolerance": ([*TOP, "--secure", "--set", "sampling.tolerance=0.4"], "tolerance=0.4 is more than a third"),
+    "three": ([*TOP, "--secure", "--set", "secure.servers=3"], "servers"),
+    "nothing": ([*TOP, "--secure", "--set", "secure.rounding=0"], "rounding"),
     "codes": (["fl-sign-dp", *QUICK, "--noise", "1", "--secure", "--bits", "9"], "bits=9 cannot be chosen"),
-    "no loss": (["fl-sign-dp", *QUICK, "--noise", "1", "--secure", "--loss", "0.1"], "loss"),
-    "no noise": (["fl-std", *QUICK, "--secure", "--loss", "0.1"], "loss"),
+    "no rounding": (["fl-sign-dp", *QUICK, "--noise", "1", "--secure", "--set", "secure.rounding=0.1"], "rounding"),
+    "no noise": (["fl-std", *QUICK, "--secure", "--set", "secure.rounding=0.1"], "rounding"),
     "mode": ([*TOP, "--secure=half"], "secure.mode"),
-    "dropout": ([*BUDGET, "--secure", "--dropout", "0.2"], "take larger cohorts, a larger tolerance (up to a third)"),
-    "rate": ([*TOP, "--dropout", "1"], "sampling.dropout"),
-    "open": ([*BUDGET, "--against", "colluding"], "which colluding clients could help to read: add --secure"),
-    "noise": ([*TOP, "--secure", "--against", "colluding"], "give --epsilon with it"),
-    "trusted": (["dp-fedavg", *BUDGET[1:], "--against", "server"], "the same noise against all: leave against out"),
+    "dropout": (
+        [*BUDGET, "--secure", "--set", "sampling.dropout=0.2"],
+        "take larger cohorts, a larger tolerance (up to a third)",
+    ),
+    "rate": ([*TOP, "--set", "sampling.dropout=1"], "sampling.dropout"),
+    "open": (
+        [*BUDGET, "--set", "scheme.against=colluding"],
+        "which colluding clients could help to read: add --secure",
+    ),
+    "noise": ([*TOP, "--secure", "--set", "scheme.against=colluding"], "give --epsilon with it"),
+    "trusted": (
+        ["dp-fedavg", *BUDGET[1:], "--set", "scheme.against=server"],
+        "the same noise against all: leave against out",
+    ),
 }
 
 

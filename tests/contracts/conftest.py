@@ -3,15 +3,15 @@ from dataclasses import replace
 import pytest
 
 from contracts.parts import TURNS
-from hush.catalogue import ENTRIES, Entry
-from hush.knobs import Knobs
+from hush.catalogue.entries import ENTRIES, Entry
+from hush.catalogue.values import Settings
 
 APART = ("centralized", "standalone")
 ALIKE = ("hush-tiny", "hush-once")  # hush with other settings
 
 
 @pytest.fixture
-def knobs(knobs: Knobs) -> Knobs:
+def knobs(knobs: Settings) -> Settings:
     """Fewer local steps: contracts are about what surrounds training."""
     return replace(knobs, steps=2)
 

@@ -2,79 +2,80 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 import torch
 from torch import Tensor, nn
 
+from hush.core.clients import Opening, Order
+from hush.core.engine import Engine
+from hush.core.protocols import Trainer
+from hush.core.rounds import Report
+from hush.core.scheme import Scheme
+from hush.core.spec import Plan, Total
+from hush.core.task import Block, Task
 from hush.data.samples import Samples, Split
+from hush.federation.simulated import Simulated, rounds
 from hush.privacy.events import Event
 from hush.privacy.ledger import Ledger
-from hush.rng import SecretSeed
-from hush.rounds import Report, rounds
-from hush.scheme import Scheme
-from hush.spec import Members, Plan, Total
-from hush.state import Books
-from hush.task import Task
-from hush.trainers import Engine
-from hush.transports import Local
 
-TURNS = ("hush-trusted",)  # whose noise counts on turns: test_turns.py has what others show with cohorts by chance
+TURNS = ("hush-trusted",)  # whose noise counts on turns: test_turns.py has what others show with cohorts at random
 
 
 @dataclass(frozen=True)
-class Still:
+class Still(Trainer):
     """A trainer that has nothing to say: what a private scheme then releases is its noise alone."""
 
-    def fit(
-        self,
-        task: Task,
-        weights: Tensor,
-        live: Tensor | None,
-        clients: Members,
-        secret: SecretSeed,
-        round: int,
-        engine: Engine = Engine(),
-    ) -> Tensor:
-        return weights.new_zeros(len(clients), weights.numel() if live is None else live.numel())
+    def fit(self, block: Block, plan: Plan, engine: Engine = Engine()) -> Tensor:
+        return plan.weights.new_zeros(len(block), (plan.weights if plan.live is None else plan.live).numel())
 
 
 @dataclass(frozen=True)
-class Says:
+class Says(Trainer):
     """A trainer that says the given row, whoever it is."""
 
     row: Tensor
 
-    def fit(
-        self,
-        task: Task,
-        weights: Tensor,
-        live: Tensor | None,
-        clients: Members,
-        secret: SecretSeed,
-        round: int,
-        engine: Engine = Engine(),
-    ) -> Tensor:
-        return self.row.expand(len(clients), -1).clone()
+    def fit(self, block: Block, plan: Plan, engine: Engine = Engine()) -> Tensor:
+        return self.row.expand(len(block), -1).clone()
 
 
 @dataclass
-class Watch:
+class Around:
+    """A transport around another: what it does beside passing orders on is for who makes one of it."""
+
+    inner: Simulated = Simulated()
+
+    def of(self, task: Task) -> Self:
+        self.clients = self.inner.of(task)
+        return self
+
+    @property
+    def enrolled(self) -> Task:
+        return self.clients.enrolled
+
+    def begin(self, terms: Opening) -> None:
+        self.clients.begin(terms)
+
+    def collect(self, order: Order) -> Total:
+        return self.clients.collect(order)
+
+
+@dataclass
+class Watch(Around):
     """A transport that writes down the plan, the total, and what the ledger held when it was asked."""
 
     ledger: Ledger = field(default_factory=Ledger)
-    inner: Local = Local()
     plans: list[Plan] = field(default_factory=list)
     cohorts: list[list[int]] = field(default_factory=list)
     totals: list[Total] = field(default_factory=list)
     held: list[tuple[Event, ...]] = field(default_factory=list)
 
-    def gather(
-        self, scheme: Scheme, task: Task, plan: Plan, cohort: Members, secret: SecretSeed, books: Books
-    ) -> Total:
-        self.plans.append(plan)
-        self.cohorts.append(cohort.tolist())
+    def collect(self, order: Order) -> Total:
+        self.plans.append(order.plan)
+        self.cohorts.append(order.cohort.tolist())
         self.held.append(self.ledger.events)
-        total = self.inner.gather(scheme, task, plan, cohort, secret, books)
+        total = super().collect(order)
         self.totals.append(total)
         return total
 

@@ -6,20 +6,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from contexts import Context
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
 from contracts.parts import Says
-from hush.catalogue import ENTRIES, Entry
-from hush.coordinates import All
-from hush.knobs import Knobs
-from hush.rng import SecretSeed
-from hush.sampling import Fixed
-from hush.scheme import Scheme
-from hush.spec import Context, Plan, Total
-from hush.stages import AdaptiveClip, Clip, Qsgd, Sense, Sign, TopFeedback, TwoBit, Weigh
-from hush.task import Task
+from hush.catalogue.entries import ENTRIES, Entry
+from hush.catalogue.values import Settings
+from hush.core.plain import All
+from hush.core.scheme import Scheme
+from hush.core.spec import Plan, Total
+from hush.core.task import Task
+from hush.parts.sampling import Fixed
+from hush.parts.stages import AdaptiveClip, Clip, Qsgd, Sense, Sign, TopFeedback, TwoBit, Weigh
+from hush.random.seeds import SecretSeed
 
 WIDTH = 6
 numbers = st.floats(width=32, allow_nan=True, allow_infinity=True)
@@ -59,7 +60,7 @@ def before_noise(scheme: Scheme, x: Tensor) -> tuple[Tensor, float]:
 @example(row=[2.9e38] + [0.0] * 5, bound=1e-6, adaptive=True)
 def test_norm_before_noise(private: Entry, row: list[float], bound: float, adaptive: bool) -> None:
     clip = AdaptiveClip(bound) if adaptive else Clip(bound)
-    scheme = private.scheme(Knobs(sampling=Fixed(1), clip=clip, noise=1.0, ratio=0.5, chunks=2))
+    scheme = private.scheme(Settings(sampling=Fixed(1), clip=clip, noise=1.0, ratio=0.5, chunks=2))
     sent, l2 = before_noise(scheme, torch.tensor([row], dtype=torch.float32))
     assert sent.isfinite().all()
     assert float(sent.double().norm()) <= l2
@@ -70,21 +71,21 @@ def test_norm_before_noise(private: Entry, row: list[float], bound: float, adapt
 def test_norm_of_long_rows(size: int, scale: float) -> None:
     """Rounding does not add up to more than the bound, and a clipped row keeps its direction and length."""
     x = torch.randn(3, size, generator=torch.Generator().manual_seed(size)) * scale
-    sent, l2 = before_noise(ENTRIES["fl-std-dp"].scheme(Knobs(sampling=Fixed(1), clip=Clip(0.3), noise=1.0)), x)
+    sent, l2 = before_noise(ENTRIES["fl-std-dp"].scheme(Settings(sampling=Fixed(1), clip=Clip(0.3), noise=1.0)), x)
     norms, before = sent.double().norm(dim=1), x.double().norm(dim=1)
     assert (norms <= l2).all()
     torch.testing.assert_close(norms, before.clamp(max=0.3), rtol=1e-6, atol=0)
     torch.testing.assert_close(sent.double() / norms[:, None], x.double() / before[:, None], rtol=1e-5, atol=1e-9)
 
 
-def test_an_upload_of_nan_says_nothing(private: Entry, task: Task, knobs: Knobs) -> None:
+def test_an_upload_of_nan_says_nothing(private: Entry, task: Task, knobs: Settings) -> None:
     """A client whose training failed sends its noise, and looks like any other."""
     scheme = private.scheme(knobs)
     width = scheme.coordinates.count(task.layout)
     plan = Plan(1, torch.zeros(910), None if width == 910 else torch.arange(width), 5.0, 5.0)
     members, secret = np.array([3]), SecretSeed.simulated(0)
     broken, silent = (
-        replace(scheme, trainer=Says(row)).client(task, plan, members, secret)
+        replace(scheme, trainer=Says(row)).client(task.block(members, secret), plan)
         for row in (torch.full((width,), math.nan), torch.zeros(width))
     )
     assert torch.equal(broken, silent)
@@ -94,7 +95,7 @@ def test_an_upload_of_nan_says_nothing(private: Entry, task: Task, knobs: Knobs)
 @given(seed=st.integers(0, 2**31), count=st.integers(1, 7))
 def test_linear_stages_commute_with_sums(open_entry: Entry, seed: int, count: int) -> None:
     """decode(sum of encode(x)) is the sum of x, weighted where the scheme weighs."""
-    scheme = replace(open_entry.build(Knobs(sampling=Fixed(count), ratio=0.1, chunks=5)), coordinates=All())
+    scheme = replace(open_entry.build(Settings(sampling=Fixed(count), ratio=0.1, chunks=5)), coordinates=All())
     if any(isinstance(stage, Sign | TwoBit | Qsgd | TopFeedback) for stage in scheme.stages):
         return  # not linear; see their own tests
     x = torch.randn(count, 50, generator=torch.Generator().manual_seed(seed))
@@ -114,7 +115,7 @@ def test_linear_stages_commute_with_sums(open_entry: Entry, seed: int, count: in
 def test_rows_within_the_bound_come_back(private: Entry) -> None:
     """Clip leaves short rows as they are: without noise, decode(sum(encode)) is the sum."""
     for clip in (Clip(10.0), AdaptiveClip(10.0)):
-        knobs = Knobs(sampling=Fixed(4), clip=clip, noise=1.0, ratio=0.1, chunks=5)
+        knobs = Settings(sampling=Fixed(4), clip=clip, noise=1.0, ratio=0.1, chunks=5)
         scheme = replace(private.scheme(knobs), coordinates=All())
         x = torch.randn(4, 50, generator=torch.Generator().manual_seed(0))
         sent, _ = before_noise(scheme, x.clone())

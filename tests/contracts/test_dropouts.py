@@ -8,21 +8,22 @@ import pytest
 import torch
 
 from contracts.parts import Still, Watch, run
-from hush import budget
-from hush.aggregators import SecureSum
-from hush.catalogue import ENTRIES
+from hush.catalogue.entries import ENTRIES
+from hush.catalogue.secure_form import secured
+from hush.catalogue.values import Settings
+from hush.core.spec import Plan
+from hush.core.task import Task
 from hush.errors import Mistake
-from hush.knobs import Knobs
+from hush.experiment import budget
+from hush.experiment.config import parse
+from hush.federation.simulated import Simulated
+from hush.models.weights import flatten
+from hush.parts.aggregators import SecureSum
+from hush.parts.sampling import Fixed, Once, Poisson
 from hush.privacy.accountants import gaussian_epsilon
 from hush.privacy.ledger import Ledger
 from hush.privacy.views import Participation, views
-from hush.rng import SecretSeed
-from hush.sampling import Fixed, Once, Poisson
-from hush.secured import secured
-from hush.spec import Plan
-from hush.task import Task
-from hush.transports import Local
-from hush.weights import flatten
+from hush.random.seeds import SecretSeed
 
 
 def gone(count: int):
@@ -33,11 +34,11 @@ def gone(count: int):
         asked[round] = asked.get(round, 0) + 1
         return asked[round] <= count
 
-    return Local(lost=lost)
+    return Simulated(lost=lost)
 
 
 @pytest.mark.parametrize("integers", [False, True], ids=["continuous", "integers"])
-def test_a_lost_client_is_as_one_that_was_never_drawn(integers: bool, task: Task, knobs: Knobs) -> None:
+def test_a_lost_client_is_as_one_that_was_never_drawn(integers: bool, task: Task, knobs: Settings) -> None:
     """The same sum of the others, with noise of the same deviation: nothing else of the client is left."""
     base = ENTRIES["fl-std-dp"].scheme(replace(knobs, noise=1e-3, sampling=Fixed(6, tolerance=0.3, dropout=0.1)))
     scheme = secured(base, task, bits=30) if integers else base
@@ -45,13 +46,13 @@ def test_a_lost_client_is_as_one_that_was_never_drawn(integers: bool, task: Task
     (report,) = run(scheme, task, 1, transport=watch)
     (_, *others), plan = watch.cohorts[0], watch.plans[0]
     quiet = replace(base, stages=base.stages[:-1])
-    rows = quiet.client(task, replace(plan, floor=0.0), np.array(others), SecretSeed.simulated(4))
+    rows = quiet.client(task.block(np.array(others), SecretSeed.simulated(4)), replace(plan, floor=0.0))
     moved = (report.state.weights.double() - flatten(task.model)) * 6
     assert report.cohort == 5
     assert float((moved - rows.double().sum(0)).norm()) < 0.1 * float(moved.norm())
 
 
-def test_a_round_in_which_too_few_answered_is_charged_for_what_is_left(task: Task, knobs: Knobs) -> None:
+def test_a_round_in_which_too_few_answered_is_charged_for_what_is_left(task: Task, knobs: Settings) -> None:
     """Against the server alone: sigma sqrt(n / floor), by the clients that answered; the models' noise is as ever."""
     sampling = Fixed(12, tolerance=0.25)
     scheme = replace(ENTRIES["fl-std-dp"].scheme(replace(knobs, noise=2.0, sampling=sampling)), trainer=Still())
@@ -65,7 +66,7 @@ def test_a_round_in_which_too_few_answered_is_charged_for_what_is_left(task: Tas
     assert stated[8]["server"] > stated[3]["server"] > stated[0]["server"]
 
 
-def test_an_abort_that_nobody_declared_stops_the_run(task: Task, knobs: Knobs) -> None:
+def test_an_abort_that_nobody_declared_stops_the_run(task: Task, knobs: Settings) -> None:
     """Everybody sees it, and the ledger could not. With a declared dropout it is in the slack, and rounds go on."""
     silent = secured(ENTRIES["fl-std-dp"].scheme(replace(knobs, sampling=Fixed(9))), task)
     for sampling in (Fixed(9), Fixed(9, tolerance=0.3)):  # where the sum is aborted, and where it is not
@@ -84,7 +85,7 @@ def test_an_abort_that_nobody_declared_stops_the_run(task: Task, knobs: Knobs) -
 
 @pytest.mark.parametrize("servers", [1, 2])
 @pytest.mark.parametrize("sampling", [Poisson(0.5, 3, 0.3, 0.2), Poisson(0.3, 4, None, 0.3), Fixed(9, 3, 0.2, 0.15)])
-def test_slack_bounds_how_often_one_client_decides(sampling, servers, task: Task, knobs: Knobs) -> None:
+def test_slack_bounds_how_often_one_client_decides(sampling, servers, task: Task, knobs: Settings) -> None:
     """Simulated: with the client, which drops out or not as it likes, and without it, an abort comes or does not."""
     scheme = secured(ENTRIES["fl-std-dp"].scheme(replace(knobs, sampling=sampling)), task, servers=servers)
     draw, clients, trials, decided = np.random.default_rng(0), 30, 20_000, 0
@@ -99,7 +100,7 @@ def test_slack_bounds_how_often_one_client_decides(sampling, servers, task: Task
         if isinstance(sampling, Fixed):
             others, chosen = sampling.size - 1, draw.random() < sampling.size / clients
         else:
-            others, chosen = draw.binomial(clients - 1, sampling.chance), draw.random() < sampling.chance
+            others, chosen = draw.binomial(clients - 1, sampling.probability), draw.random() < sampling.probability
         left = others - draw.binomial(others, sampling.dropout)
         without = aborts(others, left) if not isinstance(sampling, Fixed) else aborts(others + 1, left + 1)
         decided += chosen and any(aborts(others + 1, left + stays) != without for stays in (0, 1))
@@ -120,7 +121,7 @@ def test_slack_is_small_where_aborts_are_far_away() -> None:
 
 
 @pytest.mark.parametrize("size", [3, 10, 12])
-def test_colluding_clients_are_rounded_up(size: int, task: Task, knobs: Knobs) -> None:
+def test_colluding_clients_are_rounded_up(size: int, task: Task, knobs: Settings) -> None:
     """A tenth of 3 is one client, which leaves sqrt(2/3) of the noise; the view is between server and upload."""
     scheme = secured(ENTRIES["fl-std-dp"].scheme(replace(knobs, noise=2.0, sampling=Fixed(size))), task, bits=30)
     ledger = Ledger()
@@ -137,7 +138,7 @@ def test_colluding_clients_are_rounded_up(size: int, task: Task, knobs: Knobs) -
 
 
 @pytest.mark.parametrize("name", ["fl-std-dp", "fl-top-dp", "two-bit-dp", "hush"])
-def test_what_is_released_does_not_show_a_dropout(name: str, task: Task, knobs: Knobs) -> None:
+def test_what_is_released_does_not_show_a_dropout(name: str, task: Task, knobs: Settings) -> None:
     """One client that always drops out, with the others reliable: the deviation of each release is that without it.
 
     It used to be lower by one share, or the round was aborted and left the model as it was.
@@ -145,7 +146,7 @@ def test_what_is_released_does_not_show_a_dropout(name: str, task: Task, knobs: 
     sampling = Poisson(0.5, tolerance=0.3)
     scheme = ENTRIES[name].scheme(replace(knobs, ratio=1.0, noise=3.0, sampling=sampling))
     scheme = replace(scheme, trainer=Still(), average=0.0)
-    flaky = Local(lost=lambda round, client: client == 0)
+    flaky = Simulated(lost=lambda round, client: client == 0)
     sizes: dict[bool, list[float]] = {True: [], False: []}
     for seed in range(6):
         watch, before = Watch(inner=flaky), flatten(task.model)
@@ -162,7 +163,7 @@ def test_what_is_released_does_not_show_a_dropout(name: str, task: Task, knobs: 
     assert torch.isfinite(before).all()
 
 
-def test_rounds_whose_books_were_lost_are_charged_for_a_single_share(task: Task, knobs: Knobs) -> None:
+def test_rounds_whose_books_were_lost_are_charged_for_a_single_share(task: Task, knobs: Settings) -> None:
     """11 of 12 dropped out, which only the books knew: a ledger that goes on without them states no less."""
     scheme = replace(ENTRIES["fl-std-dp"].scheme(replace(knobs, noise=2.0, sampling=Fixed(12))), trainer=Still())
     ledger = Ledger()
@@ -172,7 +173,7 @@ def test_rounds_whose_books_were_lost_are_charged_for_a_single_share(task: Task,
     assert again.epsilon["server"] <= again.epsilon["upload"]
 
 
-def test_colluding_clients_never_help_less_than_none(task: Task, knobs: Knobs) -> None:
+def test_colluding_clients_never_help_less_than_none(task: Task, knobs: Settings) -> None:
     """A ledger with plain rounds before those of a secure sum, and books of before there was such a view."""
     plain = ENTRIES["fl-std-dp"].scheme(replace(knobs, noise=2.0, sampling=Fixed(12)))
     ledger = Ledger()
@@ -188,7 +189,7 @@ def test_colluding_clients_never_help_less_than_none(task: Task, knobs: Knobs) -
 
 @pytest.mark.parametrize("settings", ["tolerance", "secure", "fixed", "once"])
 @pytest.mark.parametrize("name", ["fl-std-dp", "two-bit-dp", "fl-top-dp", "hush", "dp-fedavg"])
-def test_a_budget_is_kept_with_a_tolerance(name: str, settings: str, task: Task, knobs: Knobs) -> None:
+def test_a_budget_is_kept_with_a_tolerance(name: str, settings: str, task: Task, knobs: Settings) -> None:
     """What is released is worth what the budget's multiplier is, whatever the noise is made of."""
     sampling = {
         "tolerance": Poisson(0.5, tolerance=0.3),
@@ -199,7 +200,7 @@ def test_a_budget_is_kept_with_a_tolerance(name: str, settings: str, task: Task,
     base = ENTRIES[name].scheme(replace(knobs, noise=1.0, sampling=sampling))
     if settings == "secure":
         base = replace(base, aggregator=SecureSum())
-    factor = budget._factor("model", base, task.clients)
+    factor = budget._factor(parse({"scheme": {"name": name}}, "test"), base, task)
     sized = ENTRIES[name].scheme(replace(knobs, noise=2.0 * factor, sampling=sampling))
     sized = secured(sized, task) if settings == "secure" else sized
     ledger = Ledger()

@@ -6,23 +6,25 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from contexts import Context
 from torch import nn
 
 from contracts.parts import Still, Watch, run, wide
-from hush.catalogue import ENTRIES, Entry
-from hush.knobs import Knobs
-from hush.packing import Floats, Integers
-from hush.privacy.coins import spread
-from hush.privacy.ledger import Ledger
-from hush.rng import SecretSeed
-from hush.sampling import Fixed, Poisson
-from hush.spec import Context, Plan, Spec, Total
-from hush.stages import AdaptiveClip, Clip, Coins, IntegerNoise, Noise, ServerNoise
-from hush.state import Books
-from hush.steps import Momentum
-from hush.task import Task
-from hush.transports import Local
-from hush.weights import flatten
+from hush.catalogue.entries import ENTRIES, Entry
+from hush.catalogue.values import Settings
+from hush.core.clients import Order
+from hush.core.integers import Integers
+from hush.core.packing import Floats
+from hush.core.spec import Plan, Spec, Total
+from hush.core.state import Books
+from hush.core.task import Task
+from hush.federation.simulated import Simulated
+from hush.models.weights import flatten
+from hush.parts.sampling import Fixed, Poisson
+from hush.parts.stages import AdaptiveClip, Clip, IntegerNoise, Noise, PoissonBinomial, ServerNoise
+from hush.parts.steps import Momentum
+from hush.privacy.poisson_binomial import spread
+from hush.random.seeds import SecretSeed
 
 SIGMA, S = 1.3, 0.7
 DRAWS = 1_000_000
@@ -36,7 +38,7 @@ def large() -> Task:
 
 def deviation(scheme, task: Task, seed: int = 4, lost=None) -> tuple[float, float]:
     """Of the noise that one round leaves in the model: measured, and as event and bound state it."""
-    watch = Watch(Ledger(), Local(block=2, lost=lost))
+    watch = Watch(Simulated(block=2, lost=lost))
     report = run(scheme, task, 1, seed, transport=watch, ledger=watch.ledger)[0]
     assert not report.aborted
     plan, (event,) = watch.plans[0], watch.ledger.events
@@ -52,7 +54,9 @@ def deviation(scheme, task: Task, seed: int = 4, lost=None) -> tuple[float, floa
     assert abs(float(noise.mean())) < 5e-3 * float(noise.std())
     spec = scheme.specs(scheme.width(plan), plan.clip)[-1]
     wide = 1.0
-    if isinstance(scheme.source, Coins):  # of which a few are a little wider than the Gaussian that they stand for
+    if isinstance(
+        scheme.source, PoissonBinomial
+    ):  # of which a few are a little wider than the Gaussian that they stand for
         places = scheme.source.places(plan.cohort)
         wide = spread(places, scheme.source.edge) * places**0.5 / 2
         assert 1 < wide < 1.25
@@ -61,7 +65,7 @@ def deviation(scheme, task: Task, seed: int = 4, lost=None) -> tuple[float, floa
 
 def silent(entry: Entry, sampling, clip=None):
     """The scheme with clients that have nothing to say, so that only noise is left."""
-    knobs = Knobs(sampling=sampling, ratio=0.9995, probe=1, clip=clip or Clip(S), noise=SIGMA)
+    knobs = Settings(sampling=sampling, ratio=0.9995, probe=1, clip=clip or Clip(S), noise=SIGMA)
     return replace(entry.scheme(knobs), trainer=Still())
 
 
@@ -77,7 +81,7 @@ def test_deviation_with_dropouts(private: Entry, lost: int, large: Task) -> None
     """Whoever drops out, the server adds what is missing: the released noise is the stated one."""
     measured, stated = deviation(silent(private, Fixed(5, tolerance=0.4)), large, lost=Gone(lost))
     assert measured == pytest.approx(stated, rel=0.01)
-    shares = isinstance(private.scheme(Knobs(noise=1.0, clip=Clip(1.0))).source, Noise)
+    shares = isinstance(private.scheme(Settings(noise=1.0, clip=Clip(1.0))).source, Noise)
     assert stated == pytest.approx(S * SIGMA / math.sqrt(0.6 if shares else 1.0))
 
 
@@ -113,7 +117,7 @@ def test_noise_of_the_adaptive_count() -> None:
     counts = []
     for number in range(1000):
         plan = Plan(number, flatten(task.model), None, 4.0, 4.0)
-        counts.append(float(Local().gather(scheme, task, plan, everyone, secret, books).body[-1]))
+        counts.append(float(Simulated().of(task).collect(Order(scheme, plan, everyone, secret, books)).body[-1]))
     assert np.std(counts) == pytest.approx(SIGMA * np.hypot(S, S / 4), rel=0.08)
     assert np.mean(counts) == pytest.approx(4 * S / 4, abs=4 * SIGMA * S / np.sqrt(1000))
 
@@ -129,7 +133,7 @@ class Gone:
         return self.asked <= self.count
 
 
-def test_no_two_draws_are_alike(private: Entry, task: Task, knobs: Knobs) -> None:
+def test_no_two_draws_are_alike(private: Entry, task: Task, knobs: Settings) -> None:
     """The noise of two clients, of two rounds and of two seeds has nothing in common."""
     scheme = replace(private.scheme(replace(knobs, ratio=1.0, sampling=Fixed(2))), trainer=Still())
     watch = Watch()
@@ -140,7 +144,7 @@ def test_no_two_draws_are_alike(private: Entry, task: Task, knobs: Knobs) -> Non
         secret = SecretSeed.simulated(seed)
         if isinstance(scheme.source, ServerNoise):
             return scheme.server(plan, Total(torch.zeros(910).double(), 2, 2.0), secret).body[None]
-        return scheme.client(task, plan, np.arange(4), secret).double()
+        return scheme.client(task.block(np.arange(4), secret), plan).double()
 
     drawn = torch.cat([rows(plan, 4), rows(replace(plan, round=2), 4), rows(plan, 5)])
     assert torch.equal(rows(plan, 4), drawn[: len(drawn) // 3])

@@ -7,25 +7,27 @@ import pytest
 import torch
 
 from contracts.parts import Watch, run
-from hush.catalogue import ENTRIES, Entry
+from hush.catalogue.entries import ENTRIES, Entry
+from hush.catalogue.values import Settings
+from hush.core.protocols import Source, Stage
+from hush.core.spec import Multipliers, Plan, Spec
+from hush.core.task import Task
 from hush.errors import Mistake
-from hush.knobs import Knobs
+from hush.federation.loopback import Loopback
+from hush.federation.simulated import Simulated
+from hush.models.weights import flatten
+from hush.parts.sampling import Fixed, Poisson
+from hush.parts.stages import Clip, Noise
 from hush.privacy.ledger import Ledger
 from hush.privacy.views import Participation, views
-from hush.rng import SecretSeed
-from hush.sampling import Fixed, Poisson
-from hush.spec import Multipliers, Plan, Spec
-from hush.stages import Clip, Noise
-from hush.task import Task
-from hush.transports import Local, Loopback
-from hush.weights import flatten
+from hush.random.seeds import SecretSeed
 
 VIEWS = {"model", "server", "server_median", "upload", "upload_median"}
 SAMPLINGS = {"fixed": Fixed(5), "poisson": Poisson(0.4)}
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
-def test_epsilon_grows(private: Entry, sampling: str, task: Task, knobs: Knobs) -> None:
+def test_epsilon_grows(private: Entry, sampling: str, task: Task, knobs: Settings) -> None:
     knobs = replace(knobs, sampling=SAMPLINGS[sampling], noise=2.0)
     reports = run(private.scheme(knobs), task, 4)
     assert all(set(report.epsilon) == VIEWS for report in reports)
@@ -41,14 +43,14 @@ def test_epsilon_grows(private: Entry, sampling: str, task: Task, knobs: Knobs) 
     assert reports[0].epsilon["upload"] > reports[0].epsilon["server"]
 
 
-def test_no_noise_is_none(open_entry: Entry, task: Task, knobs: Knobs) -> None:
+def test_no_noise_is_none(open_entry: Entry, task: Task, knobs: Settings) -> None:
     ledger = Ledger()
     for report in run(open_entry.scheme(knobs), task, 2, ledger=ledger):
         assert report.epsilon == dict.fromkeys(VIEWS, "none")
     assert ledger.events == ()
 
 
-def test_a_noisy_vote_does_not_protect_bare_updates(task: Task, knobs: Knobs) -> None:
+def test_a_noisy_vote_does_not_protect_bare_updates(task: Task, knobs: Settings) -> None:
     """Whoever sees updates without noise has learned all: the vote's epsilon is no guarantee of the run."""
     scheme = ENTRIES["fl-top"].scheme(replace(knobs, vote=1.0))
     with pytest.raises(Mistake, match="vote"):
@@ -56,18 +58,18 @@ def test_a_noisy_vote_does_not_protect_bare_updates(task: Task, knobs: Knobs) ->
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
-def test_event_is_written_first(private: Entry, sampling: str, task: Task, knobs: Knobs, tmp_path) -> None:
+def test_event_is_written_first(private: Entry, sampling: str, task: Task, knobs: Settings, tmp_path) -> None:
     """When the transport is asked, the round's event is in the ledger and on disk."""
     knobs = replace(knobs, sampling=SAMPLINGS[sampling])
     path = tmp_path / "privacy.json"
 
     class OnDisk(Watch):
-        def gather(self, *arguments):
+        def collect(self, *arguments):
             written.append([event.round for event in Ledger.load(path).events])
-            return super().gather(*arguments)
+            return super().collect(*arguments)
 
     written: list[list[int]] = []
-    watch = OnDisk(Ledger(path))
+    watch = OnDisk(ledger=Ledger(path))
     scheme = private.scheme(knobs)
     run(scheme, task, transport=watch, ledger=watch.ledger)
     assert [[event.round for event in held] for held in watch.held] == [[1], [1, 2], [1, 2, 3]]
@@ -83,7 +85,7 @@ def test_event_is_written_first(private: Entry, sampling: str, task: Task, knobs
         assert plan.floor == (0 if private.name == "dp-fedavg" else len(cohort))  # which relies on nobody's share
 
 
-def test_vote_has_its_own_event(task: Task, knobs: Knobs) -> None:
+def test_vote_has_its_own_event(task: Task, knobs: Settings) -> None:
     watch = Watch()
     scheme = ENTRIES["fl-top-dp"].scheme(replace(knobs, vote=0.5))
     run(scheme, task, 2, transport=watch, ledger=watch.ledger)
@@ -95,14 +97,14 @@ def test_vote_has_its_own_event(task: Task, knobs: Knobs) -> None:
     assert [len(held) for held in watch.held] == [1, 2, 3]
 
 
-def test_vote_costs_what_it_says(task: Task, knobs: Knobs) -> None:
+def test_vote_costs_what_it_says(task: Task, knobs: Settings) -> None:
     """The run with a vote has spent what the same rounds and one release more would."""
     spent = {vote: run(ENTRIES["fl-top-dp"].scheme(replace(knobs, vote=vote)), task, 2)[-1] for vote in (None, 0.5)}
     assert spent[0.5].epsilon["model"] > spent[None].epsilon["model"]
 
 
-@pytest.mark.parametrize("transport", [Local, Loopback])
-def test_a_round_goes_on_with_whoever_answers(entry: Entry, transport, task: Task, knobs: Knobs) -> None:
+@pytest.mark.parametrize("transport", [Simulated, Loopback])
+def test_a_round_goes_on_with_whoever_answers(entry: Entry, transport, task: Task, knobs: Settings) -> None:
     """A dropout aborts no plain round, whatever the tolerance: an abort would show who was drawn."""
     scheme = entry.scheme(replace(knobs, sampling=Fixed(12, tolerance=0.25)))
     ledger = Ledger()
@@ -115,7 +117,7 @@ def test_a_round_goes_on_with_whoever_answers(entry: Entry, transport, task: Tas
         assert len({event.noise for event in ledger.events}) == 1
 
 
-def test_a_cohort_below_the_floor(private: Entry, task: Task, knobs: Knobs) -> None:
+def test_a_cohort_below_the_floor(private: Entry, task: Task, knobs: Settings) -> None:
     """The transport is not asked; the event is there all the same."""
     scheme = private.scheme(replace(knobs, sampling=Fixed(5, floor=6)))
     watch = Watch()
@@ -126,15 +128,15 @@ def test_a_cohort_below_the_floor(private: Entry, task: Task, knobs: Knobs) -> N
     assert len(watch.ledger.events) == 1
 
 
-def test_an_abort_by_chance_is_charged_to_delta(private: Entry, task: Task, knobs: Knobs) -> None:
+def test_an_abort_by_chance_is_charged_to_delta(private: Entry, task: Task, knobs: Settings) -> None:
     scheme = private.scheme(replace(knobs, sampling=Poisson(0.4, floor=1)))
     event = scheme.event(Plan(1, flatten(task.model), None, 4.8, 5.0), task)
     assert event is not None
-    # one client decides when no other was drawn; of coins there are too few places with a chance below 1e-7
+    # one client decides when no other was drawn; of coins there are too few places with a probability below 1e-7
     assert event.slack == pytest.approx(0.4 * 0.6**11, abs=1e-7)
 
 
-def test_empty_cohorts_of_open_schemes_move_nothing(open_entry: Entry, task: Task, knobs: Knobs) -> None:
+def test_empty_cohorts_of_open_schemes_move_nothing(open_entry: Entry, task: Task, knobs: Settings) -> None:
     """Poisson sampling may draw nobody; a run goes on."""
     sampling = Poisson(0.25)
     seed = next(s for s in range(999) if not len(sampling.draw(12, SecretSeed.simulated(s), 1)))
@@ -143,7 +145,7 @@ def test_empty_cohorts_of_open_schemes_move_nothing(open_entry: Entry, task: Tas
     assert torch.equal(report.state.weights, flatten(task.model))
 
 
-def test_views_count_each_round_for_its_members(private: Entry, task: Task, knobs: Knobs) -> None:
+def test_views_count_each_round_for_its_members(private: Entry, task: Task, knobs: Settings) -> None:
     """The server's view is the worst client's: recomputed from the cohorts that the transport saw."""
     watch = Watch()
     reports = run(private.scheme(knobs), task, transport=watch, ledger=watch.ledger)
@@ -154,7 +156,7 @@ def test_views_count_each_round_for_its_members(private: Entry, task: Task, knob
 
 
 @dataclass(frozen=True)
-class Uniform:
+class Uniform(Stage):
     """A noise stage of one's own: what it is worth is its author's to say."""
 
     def spec(self, s: Spec) -> Spec:
@@ -167,14 +169,14 @@ class Uniform:
         return total
 
 
-class Stated(Uniform):
+class Stated(Uniform, Source):
     shared = True
 
     def multipliers(self, s: Spec, plan: Plan, present: float) -> Multipliers:
         return Multipliers(0.5, 0.4, 0.1)
 
 
-def test_a_noise_stage_of_ones_own(task: Task, knobs: Knobs) -> None:
+def test_a_noise_stage_of_ones_own(task: Task, knobs: Settings) -> None:
     """It is charged as it says; one that does not say is refused."""
     scheme = ENTRIES["fl-std-dp"].scheme(knobs)
     ledger = Ledger()

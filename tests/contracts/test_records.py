@@ -1,4 +1,4 @@
-"""Schemes that protect records: the event first, the noise that it states, views that count the record's own chance."""
+"""Schemes that protect records: the event first, the noise that it states, views with the record's own probability."""
 
 import math
 from dataclasses import replace
@@ -10,17 +10,17 @@ import torch
 from torch import nn
 
 from contracts.parts import Watch, run, wide
-from hush.catalogue import ENTRIES, Entry
+from hush.catalogue.entries import ENTRIES, Entry
+from hush.catalogue.values import Settings
+from hush.core.task import Task
 from hush.errors import Mistake
-from hush.knobs import Knobs
+from hush.federation.simulated import Simulated
+from hush.models.weights import flatten
+from hush.parts.sampling import Fixed, Poisson
+from hush.parts.stages import AdaptiveClip, Clip, Noise, Weigh
 from hush.privacy.ledger import Ledger
 from hush.privacy.views import Participation, views
-from hush.rng import SecretSeed
-from hush.sampling import Fixed, Poisson
-from hush.stages import AdaptiveClip, Clip, Noise, Weigh
-from hush.task import Task
-from hush.transports import Local
-from hush.weights import flatten
+from hush.random.seeds import SecretSeed
 
 SAMPLINGS = {"fixed": Fixed(5), "poisson": Poisson(0.4)}
 SIGMA, S = 1.3, 0.7
@@ -28,7 +28,7 @@ SIGMA, S = 1.3, 0.7
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 @pytest.mark.parametrize("batches", ["poisson", "fixed"])
-def test_event_first_and_epsilon_grows(record: Entry, sampling: str, batches: str, task: Task, knobs: Knobs) -> None:
+def test_event_first_and_epsilon_grows(record: Entry, sampling: str, batches: str, task: Task, knobs: Settings) -> None:
     knobs = replace(knobs, sampling=SAMPLINGS[sampling], batches=batches, noise=2.0)
     watch = Watch()
     reports = run(record.scheme(knobs), task, 4, transport=watch, ledger=watch.ledger)
@@ -44,12 +44,12 @@ def test_event_first_and_epsilon_grows(record: Entry, sampling: str, batches: st
     assert all(report.epsilon["upload"] == report.epsilon["server"] for report in reports)
 
 
-def test_the_views_know_each_client_s_chance(record: Entry, task: Task, knobs: Knobs) -> None:
+def test_the_views_know_each_client_s_chance(record: Entry, task: Task, knobs: Settings) -> None:
     watch = Watch()
     scheme = record.scheme(knobs)
     report = run(scheme, task, transport=watch, ledger=watch.ledger)[-1]
     joined = Participation(task.clients)
-    joined.chances = np.minimum(1, knobs.batch / task.split.sizes.numpy())
+    joined.probabilities = np.minimum(1, knobs.batch / task.split.sizes.numpy())
     for event, cohort in zip(watch.ledger.events, watch.cohorts, strict=True):
         joined.add(event, cohort)
     assert report.epsilon == views(watch.ledger.events, joined, 1e-5, "rdp")
@@ -59,26 +59,26 @@ def test_the_noise_that_the_event_states() -> None:
     """With gradients of zero, what is left is the noise: rate/batch * S sigma at each client (Alg. 6 prints sigma)."""
     task = wide(lambda: nn.Linear(1000, 1000), 4)
     task = Task(task.model, lambda output, target: 0 * output.sum(), task.train, task.split)
-    knobs = Knobs(sampling=Fixed(4), rate=0.5, steps=1, batch=8, clip=Clip(S), noise=SIGMA)
+    knobs = Settings(sampling=Fixed(4), rate=0.5, steps=1, batch=8, clip=Clip(S), noise=SIGMA)
     report = run(ENTRIES["fl-standard-dp"].scheme(knobs), task, 1)[0]
     moved = report.state.weights.double() - flatten(task.model)
     # The mean of four clients; float32 weights round what is added to them.
     assert float(moved.std()) == pytest.approx(0.5 / 8 * S * SIGMA / math.sqrt(4), rel=0.01)
 
 
-def test_signs_are_of_the_noisy_update(task: Task, knobs: Knobs) -> None:
+def test_signs_are_of_the_noisy_update(task: Task, knobs: Settings) -> None:
     watch = Watch()
     sign = ENTRIES["fl-sign-dp"].scheme(knobs)
     run(sign, task, 1, transport=watch)
     plan, members, secret = watch.plans[0], np.arange(3), SecretSeed.simulated(9)
-    whole = replace(sign, stages=()).client(task, plan, members, secret)
-    assert torch.equal(sign.client(task, plan, members, secret), whole.sign())
+    whole = replace(sign, stages=()).client(task.block(members, secret), plan)
+    assert torch.equal(sign.client(task.block(members, secret), plan), whole.sign())
 
 
-def test_a_lost_client_costs_no_privacy_but_stays_charged(record: Entry, task: Task, knobs: Knobs) -> None:
+def test_a_lost_client_costs_no_privacy_but_stays_charged(record: Entry, task: Task, knobs: Settings) -> None:
     ledger = Ledger()
     scheme = record.scheme(replace(knobs, sampling=Fixed(12, tolerance=0.5)))
-    one, two = run(scheme, task, 2, transport=Local(lost=lambda round, client: client < 4), ledger=ledger)
+    one, two = run(scheme, task, 2, transport=Simulated(lost=lambda round, client: client < 4), ledger=ledger)
     assert (one.cohort, one.aborted) == (8, False)
     assert two.epsilon["server"] > one.epsilon["server"]
     assert len(ledger.events) == 2
@@ -88,10 +88,10 @@ def test_a_lost_client_costs_no_privacy_but_stays_charged(record: Entry, task: T
     ("wrong", "sentence"),
     [
         ({"stages": (Clip(1.0), Noise(1.0))}, "one ledger holds one of them"),
-        ({"stages": (Weigh(),)}, "tells each client's number of records"),
+        ({"stages": (Weigh(),)}, "reveals each client's number of records"),
     ],
 )
-def test_refused(wrong: dict, sentence: str, task: Task, knobs: Knobs) -> None:
+def test_refused(wrong: dict, sentence: str, task: Task, knobs: Settings) -> None:
     scheme = replace(ENTRIES["fl-standard-dp"].scheme(knobs), **wrong)
     with pytest.raises(Mistake, match=sentence):
         run(scheme, task, 1)
@@ -106,12 +106,12 @@ def test_refused(wrong: dict, sentence: str, task: Task, knobs: Knobs) -> None:
         ({"clip": AdaptiveClip()}, "fixed bound"),
     ],
 )
-def test_knobs_refused(wrong: dict, sentence: str, record: Entry, knobs: Knobs) -> None:
+def test_knobs_refused(wrong: dict, sentence: str, record: Entry, knobs: Settings) -> None:
     with pytest.raises(Mistake, match=sentence):
         record.scheme(replace(knobs, **wrong))
 
 
-def test_all_data_in_one_place(task: Task, knobs: Knobs) -> None:
+def test_all_data_in_one_place(task: Task, knobs: Settings) -> None:
     """centralized is plain training: nothing travels, and nothing is protected."""
     whole = Task(task.model, task.loss, task.train, [list(range(len(task.train)))], task.test)
     report = run(ENTRIES["centralized"].scheme(knobs), whole)[-1]

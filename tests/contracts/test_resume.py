@@ -9,17 +9,18 @@ import pytest
 import torch
 
 from contracts.parts import run
-from hush.catalogue import ENTRIES, Entry
-from hush.checkpoint import load_state, save_state
+from hush.catalogue.entries import ENTRIES, Entry
+from hush.catalogue.values import Settings
+from hush.core.rounds import State
+from hush.core.scheme import Scheme
+from hush.core.task import Task
 from hush.errors import Mistake
-from hush.knobs import Knobs
+from hush.experiment.checkpoint import load_state, save_state
+from hush.federation.simulated import rounds
+from hush.parts.sampling import Poisson
+from hush.parts.stages import AdaptiveClip
 from hush.privacy.ledger import Ledger
-from hush.rng import SecretSeed
-from hush.rounds import State, rounds
-from hush.sampling import Poisson
-from hush.scheme import Scheme
-from hush.stages import AdaptiveClip
-from hush.task import Task
+from hush.random.seeds import SecretSeed
 
 
 def halfway(scheme: Scheme, task: Task) -> tuple[State, Ledger]:
@@ -47,11 +48,11 @@ def assert_goes_on(scheme: Scheme, task: Task) -> None:
     assert torch.equal(torch.cat(list(whole[-1].models)), torch.cat(list(rest[-1].models)))
 
 
-def test_resume(entry: Entry, task: Task, knobs: Knobs) -> None:
+def test_resume(entry: Entry, task: Task, knobs: Settings) -> None:
     assert_goes_on(entry.scheme(knobs), task)
 
 
-def test_resume_of_clients_that_are_alone(task: Task, knobs: Knobs) -> None:
+def test_resume_of_clients_that_are_alone(task: Task, knobs: Settings) -> None:
     assert_goes_on(ENTRIES["standalone"].scheme(knobs), task)
 
 
@@ -60,11 +61,11 @@ def test_resume_of_clients_that_are_alone(task: Task, knobs: Knobs) -> None:
     [{"vote": 0.5}, {"clip": AdaptiveClip(0.3)}, {"sampling": Poisson(0.3)}],
     ids=["vote", "adaptive", "poisson"],
 )
-def test_resume_with_other_parts(other: dict, task: Task, knobs: Knobs) -> None:
+def test_resume_with_other_parts(other: dict, task: Task, knobs: Settings) -> None:
     assert_goes_on(ENTRIES["fl-top-dp"].scheme(replace(knobs, **other)), task)
 
 
-def test_a_repeated_round_is_paid_once(task: Task, knobs: Knobs) -> None:
+def test_a_repeated_round_is_paid_once(task: Task, knobs: Settings) -> None:
     """The ledger was ahead of the state, as after a kill: the same noise again is the same release."""
     scheme, ledger = ENTRIES["fl-top-dp"].scheme(knobs), Ledger()
     whole = run(scheme, task, 4, ledger=ledger)
@@ -75,7 +76,7 @@ def test_a_repeated_round_is_paid_once(task: Task, knobs: Knobs) -> None:
     assert torch.equal(rest[-1].state.weights, whole[-1].state.weights)
 
 
-def test_a_second_training_on_one_ledger_is_paid_again(task: Task, knobs: Knobs) -> None:
+def test_a_second_training_on_one_ledger_is_paid_again(task: Task, knobs: Settings) -> None:
     """Equal events of another training are other releases, whatever the seed."""
     scheme, ledger = ENTRIES["fl-top-dp"].scheme(knobs), Ledger()
     run(scheme, task, 2, ledger=ledger)
@@ -83,7 +84,7 @@ def test_a_second_training_on_one_ledger_is_paid_again(task: Task, knobs: Knobs)
     assert [event.round for event in ledger.events] == [1, 2, 1, 2]
 
 
-def test_noise_that_cannot_be_repeated_is_paid_again(task: Task, knobs: Knobs) -> None:
+def test_noise_that_cannot_be_repeated_is_paid_again(task: Task, knobs: Settings) -> None:
     """A deployment's resumed round draws other noise: another release, even with replay."""
     scheme, ledger, secret = ENTRIES["fl-top-dp"].scheme(knobs), Ledger(), SecretSeed.system()
     first = run(scheme, task, 1, ledger=ledger, secret=secret)
@@ -92,7 +93,7 @@ def test_noise_that_cannot_be_repeated_is_paid_again(task: Task, knobs: Knobs) -
     assert [event.round for event in ledger.events] == [1, 1]
 
 
-def test_a_private_run_does_not_go_on_without_its_ledger(task: Task, knobs: Knobs) -> None:
+def test_a_private_run_does_not_go_on_without_its_ledger(task: Task, knobs: Settings) -> None:
     """The rounds before were released too: forgetting their events would lower epsilon."""
     scheme = ENTRIES["fl-top-dp"].scheme(knobs)
     state, _ = halfway(scheme, task)

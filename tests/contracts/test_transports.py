@@ -1,4 +1,4 @@
-"""Local and Loopback are one: the same weights and the same bytes."""
+"""Simulated and Loopback are one: the same weights and the same bytes."""
 
 import math
 import zlib
@@ -8,28 +8,30 @@ import pytest
 import torch
 
 from contracts.parts import run
-from hush import wire
-from hush.aggregators import BitVote, Sum
-from hush.catalogue import ENTRIES, Entry
-from hush.coordinates import RandomK
+from hush.catalogue.entries import ENTRIES, Entry
+from hush.catalogue.values import Settings
+from hush.core.plain import Average, Sum
+from hush.core.rounds import Report
+from hush.core.scheme import Scheme
+from hush.core.task import Task
 from hush.errors import Mistake
-from hush.knobs import Knobs
-from hush.rounds import Report
-from hush.sampling import Fixed, Poisson
-from hush.scheme import Scheme
-from hush.stages import AdaptiveClip, Clip, Noise, Sense
-from hush.steps import Average, Momentum, Stay
-from hush.task import Task
-from hush.transports import Local, Loopback
-from hush.weights import flatten
+from hush.federation import messages
+from hush.federation.loopback import Loopback
+from hush.federation.simulated import Simulated
+from hush.models.weights import flatten
+from hush.parts.aggregators import BitVote
+from hush.parts.coordinates import RandomK
+from hush.parts.sampling import Fixed, Poisson
+from hush.parts.stages import AdaptiveClip, Clip, Noise, Sense
+from hush.parts.steps import Momentum, Stay
 
 SAMPLINGS = {"fixed": Fixed(5), "poisson": Poisson(0.4)}
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
-def test_blocks_of_one_are_loopback(entry: Entry, sampling: str, task: Task, knobs: Knobs) -> None:
+def test_blocks_of_one_are_loopback(entry: Entry, sampling: str, task: Task, knobs: Settings) -> None:
     scheme = entry.scheme(replace(knobs, sampling=SAMPLINGS[sampling]))
-    local, bytewise = (run(scheme, task, 2, transport=t) for t in (Local(block=1), Loopback()))
+    local, bytewise = (run(scheme, task, 2, transport=t) for t in (Simulated(block=1), Loopback()))
     for one, other in zip(local, bytewise, strict=True):
         assert torch.equal(one.state.weights, other.state.weights)
         assert one.bytes == other.bytes
@@ -39,19 +41,19 @@ def test_blocks_of_one_are_loopback(entry: Entry, sampling: str, task: Task, kno
 
 
 @pytest.mark.parametrize("other", [{"vote": 0.5}, {"clip": AdaptiveClip(0.3)}], ids=["vote", "adaptive"])
-def test_blocks_of_one_are_loopback_with_other_parts(other: dict, task: Task, knobs: Knobs) -> None:
+def test_blocks_of_one_are_loopback_with_other_parts(other: dict, task: Task, knobs: Settings) -> None:
     scheme = ENTRIES["fl-top-dp"].scheme(replace(knobs, **other))
-    local, bytewise = (run(scheme, task, transport=t)[-1] for t in (Local(block=1), Loopback()))
+    local, bytewise = (run(scheme, task, transport=t)[-1] for t in (Simulated(block=1), Loopback()))
     assert torch.equal(local.state.weights, bytewise.state.weights)
     assert local.clip == bytewise.clip
     assert (local.state.traffic.counts == bytewise.state.traffic.counts).all()
 
 
-def test_blocks_agree(entry: Entry, task: Task, knobs: Knobs) -> None:
+def test_blocks_agree(entry: Entry, task: Task, knobs: Settings) -> None:
     """One, 7 and 100 clients at a time: the same cohorts and noise, sums that differ in rounding only."""
     scheme = entry.scheme(replace(knobs, sampling=Fixed(10)))
     start = flatten(task.model)
-    one, seven, hundred = (run(scheme, task, 2, transport=Local(block=b))[-1] for b in (1, 7, 100))
+    one, seven, hundred = (run(scheme, task, 2, transport=Simulated(block=b))[-1] for b in (1, 7, 100))
     moved = one.state.weights - start
     for other in (seven, hundred):
         assert other.bytes == one.bytes
@@ -64,11 +66,11 @@ def dropping(scheme: Scheme, task: Task, lost: int) -> tuple[list[Report], list[
     def gone(round: int, client: int) -> bool:
         return round == 2 and client < lost
 
-    local, bytewise = (run(scheme, task, transport=t) for t in (Local(1, gone), Loopback(gone)))
+    local, bytewise = (run(scheme, task, transport=t) for t in (Simulated(1, gone), Loopback(gone)))
     return local, bytewise
 
 
-def test_dropouts_cost_the_same_bytes(entry: Entry, task: Task, knobs: Knobs) -> None:
+def test_dropouts_cost_the_same_bytes(entry: Entry, task: Task, knobs: Settings) -> None:
     """The plan went to all 12; 3 have not answered, and neither transport aborts the round."""
     scheme = entry.scheme(replace(knobs, sampling=Fixed(12, tolerance=0.1)))
     local, bytewise = dropping(scheme, task, lost=3)
@@ -82,16 +84,16 @@ def broken(data: bytes) -> dict[str, bytes]:
     """What may come in place of an upload."""
     older = bytearray(data)
     older[8] ^= 1  # of another round, with a check sum of its own
-    head = bytes(older[: wire.UPLOAD.size])
-    older[wire.UPLOAD.size : wire.UPLOAD_HEADER] = wire.CRC.pack(
-        zlib.crc32(data[wire.UPLOAD_HEADER :], zlib.crc32(head))
+    head = bytes(older[: messages.UPLOAD.size])
+    older[messages.UPLOAD.size : messages.UPLOAD_HEADER] = messages.CRC.pack(
+        zlib.crc32(data[messages.UPLOAD_HEADER :], zlib.crc32(head))
     )
     return {"truncated": data[:-1], "nothing": b"", "another round": bytes(older), "flipped": data[:-1] + b"\xff"}
 
 
 @pytest.mark.parametrize("how", ["truncated", "nothing", "another round", "flipped"])
 @pytest.mark.parametrize("name", ["two-bit", "two-bit-dp", "qsgd", "top-k-ef", "fl-cs", "fl-std"])
-def test_a_bad_upload_is_refused_and_the_round_goes_on(name: str, how: str, task: Task, knobs: Knobs) -> None:
+def test_a_bad_upload_is_refused_and_the_round_goes_on(name: str, how: str, task: Task, knobs: Settings) -> None:
     """As if the client had not answered: the others' sum, and one sentence."""
     scheme = ENTRIES[name].scheme(replace(knobs, sampling=Fixed(12, tolerance=0.25)))
 
@@ -107,13 +109,13 @@ def test_a_bad_upload_is_refused_and_the_round_goes_on(name: str, how: str, task
         assert torch.equal(found[-1].state.weights, lost[-1].state.weights)
 
 
-def test_too_few_for_the_places_of_two_bit(task: Task, knobs: Knobs) -> None:
+def test_too_few_for_the_places_of_two_bit(task: Task, knobs: Settings) -> None:
     """A vote needs its voters: 5 clients, of which two stay, cannot fill p - 1 = 3 places."""
     scheme = ENTRIES["two-bit"].scheme(replace(knobs, sampling=Fixed(5, tolerance=0.6)))
-    first, second = run(scheme, task, 2, transport=Local(lost=Lost(3)))
+    first, second = run(scheme, task, 2, transport=Simulated(lost=Lost(3)))
     assert (first.aborted, second.aborted) == (True, True)
     assert torch.equal(second.state.weights, flatten(task.model))
-    (enough,) = run(scheme, task, 1, transport=Local(lost=Lost(2)))
+    (enough,) = run(scheme, task, 1, transport=Simulated(lost=Lost(2)))
     assert not enough.aborted
 
 
@@ -131,23 +133,23 @@ class Lost:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"places": 2}, "p=2 has one place"),
-        ({"places": 65}, "must be from 3 to 64"),
+        ({"precision": 2}, "p=2 has one place"),
+        ({"precision": 65}, "must be from 3 to 64"),
         ({"bound": 0.0}, "bound=0.0 must be positive"),
         ({"bound": math.nan}, "must be positive"),
     ],
 )
-def test_two_bit_that_cannot_be(change: dict, sentence: str, knobs: Knobs) -> None:
+def test_two_bit_that_cannot_be(change: dict, sentence: str, knobs: Settings) -> None:
     with pytest.raises(Mistake, match=sentence):
         ENTRIES["two-bit"].scheme(replace(knobs, **change))
 
 
-def test_a_cohort_that_is_too_small_for_two_bit(task: Task, knobs: Knobs) -> None:
+def test_a_cohort_that_is_too_small_for_two_bit(task: Task, knobs: Settings) -> None:
     with pytest.raises(Mistake, match=r"cohort=5 cannot fill the 31 places of two-bit with p=32: take a cohort"):
-        run(ENTRIES["two-bit"].scheme(replace(knobs, places=32)), task, 1)
+        run(ENTRIES["two-bit"].scheme(replace(knobs, precision=32)), task, 1)
 
 
-def test_parts_that_belong_together(task: Task, knobs: Knobs) -> None:
+def test_parts_that_belong_together(task: Task, knobs: Settings) -> None:
     scheme = ENTRIES["two-bit"].scheme(knobs)
     for wrong in (
         replace(scheme, aggregator=Sum()),
@@ -158,7 +160,7 @@ def test_parts_that_belong_together(task: Task, knobs: Knobs) -> None:
             run(wrong, task, 1)
 
 
-def test_memory_that_would_not_fit_the_next_round(task: Task, knobs: Knobs) -> None:
+def test_memory_that_would_not_fit_the_next_round(task: Task, knobs: Settings) -> None:
     scheme = ENTRIES["top-k-ef"].scheme(knobs)
     with pytest.raises(Mistake, match="drawn each round"):
         run(replace(scheme, coordinates=RandomK(0.5, fresh=True)), task, 1)
@@ -168,7 +170,7 @@ def test_memory_that_would_not_fit_the_next_round(task: Task, knobs: Knobs) -> N
 
 
 @pytest.mark.parametrize("name", ["fl-std", "two-bit", "qsgd", "top-k-ef", "dp-fedavg", "fl-sign-dp", "fl-top-dp"])
-def test_one_bad_upload_of_many(name: str, task: Task, knobs: Knobs) -> None:
+def test_one_bad_upload_of_many(name: str, task: Task, knobs: Settings) -> None:
     """The round goes on with the others, also where noise is in shares: the server adds the missing one."""
     scheme = ENTRIES[name].scheme(replace(knobs, sampling=Fixed(12)))
     line = Loopback(line=lambda round, client, data: data[:-1] if client == 7 else data)
@@ -176,14 +178,15 @@ def test_one_bad_upload_of_many(name: str, task: Task, knobs: Knobs) -> None:
     assert (report.aborted, report.cohort, len(report.refused)) == (False, 11, 1)
 
 
-def test_an_upload_that_is_not_finite_is_refused(task: Task, knobs: Knobs) -> None:
+def test_an_upload_that_is_not_finite_is_refused(task: Task, knobs: Settings) -> None:
     """One client's NaN leaves the others' mean as it is."""
 
     def poisoned(round: int, client: int, data: bytes) -> bytes:
         if client != 3:
             return data
-        head, body = data[: wire.UPLOAD.size], b"\x00\x00\xc0\x7f" + data[wire.UPLOAD_HEADER + 4 :]
-        return head + wire.CRC.pack(zlib.crc32(body, zlib.crc32(head))) + body
+        head, rest = data[: messages.UPLOAD.size], data[messages.UPLOAD_HEADER :]  # the number of records comes first
+        body = rest[:4] + b"\x00\x00\xc0\x7f" + rest[8:]
+        return head + messages.CRC.pack(zlib.crc32(body, zlib.crc32(head))) + body
 
     scheme = ENTRIES["fl-std"].scheme(replace(knobs, sampling=Fixed(12)))
     (report,) = run(scheme, task, 1, transport=Loopback(line=poisoned))
@@ -191,17 +194,31 @@ def test_an_upload_that_is_not_finite_is_refused(task: Task, knobs: Knobs) -> No
     assert report.state.weights.isfinite().all()
 
 
-def test_parts_that_would_train_for_nothing(task: Task, knobs: Knobs) -> None:
+def test_a_client_has_no_more_records_than_it_registered(task: Task, knobs: Settings) -> None:
+    """Else one client could weigh as much as it likes."""
+
+    def boasting(round: int, client: int, data: bytes) -> bytes:
+        head, rest = data[: messages.UPLOAD.size], data[messages.UPLOAD_HEADER :]
+        body = messages.RECORDS.pack(10**6) + rest[4:] if client == 3 else rest
+        return head + messages.CRC.pack(zlib.crc32(body, zlib.crc32(head))) + body
+
+    scheme = ENTRIES["fl-std"].scheme(replace(knobs, sampling=Fixed(12)))
+    (report,) = run(scheme, task, 1, transport=Loopback(line=boasting))
+    (why,) = report.refused
+    assert why.startswith("client 3: it says that it has 1000000 records")
+
+
+def test_parts_that_would_train_for_nothing(task: Task, knobs: Settings) -> None:
     alone, sensed = ENTRIES["standalone"].scheme(knobs), ENTRIES["fl-cs"].scheme(knobs)
     noisy = (Clip(1.0), Noise(1.0))
     for wrong in (
         replace(alone, stages=noisy),
         replace(alone, coordinates=RandomK(0.1, fresh=False)),
         replace(alone, step=Average()),
-        replace(alone, apart=False),
+        replace(alone, baseline=False),
         replace(sensed, stages=(), step=Stay()),
     ):
-        with pytest.raises(Mistake, match="alone=True is for clients that send nothing"):
+        with pytest.raises(Mistake, match="standalone=True is for clients that send nothing"):
             run(wrong, task, 1)
     for wrong in (
         replace(sensed, step=Average()),

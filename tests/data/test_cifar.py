@@ -15,9 +15,11 @@ import pytest
 import torch
 from PIL import Image
 
-from hush.data import Unavailable, cifar, fetch, known, load, packages, public_batch, store
-from hush.data.fetch import obtain, ready
+from hush.data import cifar, known, packages, store
+from hush.data.fetch import Unavailable, fetch, obtain, ready
 from hush.data.known import CIFAR10, CIFAR100, File, Known, Package
+from hush.data.public import public_batch
+from hush.data.registry import load
 from hush.errors import Mistake
 
 TAR = "cifar-10-binary.tar.gz"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hush.data import Unavailable, fetch, store
-from hush.data.fetch import obtain, ready
+from hush.data import store
+from hush.data.fetch import Unavailable, fetch, obtain, ready
 from hush.data.known import FASHION, MNIST, File, Known, Package
 from hush.errors import Mistake
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from hush.data import load
+from hush.data.registry import load
 from hush.errors import Mistake
 
 

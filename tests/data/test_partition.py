@@ -6,8 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hush.data import Split, column, dirichlet, iid, shards
-from hush.data.partition import _proportions
+from hush.data.partition import _proportions, column, dirichlet, iid, shards
+from hush.data.samples import Split
 from hush.errors import Mistake
 
 LABELS = torch.arange(600) % 10

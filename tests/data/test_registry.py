@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from hush.data import known, load, public_batch
+from hush.data import known
 from hush.data.known import DIGITS, MNIST, File
+from hush.data.public import public_batch
+from hush.data.registry import load
 from hush.data.summary import summary
 from hush.errors import Mistake
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from hush.data import Samples, Split, samples
+from hush.data.samples import Samples, Split, samples
 from hush.errors import Mistake
 
 

@@ -54,3 +54,21 @@ def test_slack_asks_for_more_noise_and_too_much_for_any():
 def test_mistakes(change, sentence):
     with pytest.raises(Mistake, match=sentence):
         noise_for(**{"epsilon": 1, "delta": 1e-5, "rate": 0.1, "rounds": 3, **change})
+
+
+@pytest.mark.parametrize("sampling", ["poisson", "fixed"])
+@pytest.mark.parametrize(
+    ("target", "rate", "rounds"), [(1, 1 / 60, 200), (3, 60 / 179, 20), (50, 0.5, 3), (0.01, 0.01, 100), (2, 1.0, 3)]
+)
+def test_few_distributions_are_built(target, rate, rounds, sampling, monkeypatch):
+    """Bisection takes 10 to 22 of them."""
+    tried = []
+
+    def counted(noise, *given, **named):
+        tried.append(noise)
+        return spent(noise, *given, **named)
+
+    monkeypatch.setattr("hush.privacy.calibration.spent", counted)
+    noise = noise_for(target, 1e-5, rate, rounds, "pld", sampling)
+    assert len(tried) <= 7
+    assert {noise, round(noise - 0.001, 3)} <= set(tried)

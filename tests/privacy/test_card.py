@@ -1,8 +1,10 @@
 import json
 from dataclasses import replace
 
-from hush.privacy.card import Facts, card, render
-from hush.privacy.sums import WholeNoise
+from hush.parts.stages import CorrelatedNoise, PoissonBinomial
+from hush.privacy.card import card, render
+from hush.privacy.facts import Facts
+from hush.privacy.sums import IntegerSum
 
 FACTS = Facts(
     scheme="fl-top-dp",
@@ -110,7 +112,7 @@ def test_the_card_of_records_says_what_is_protected_and_on_which_assumptions():
         "differential privacy, record level",
         "one record of one client, in all rounds together",
         "Neighbours add or remove one record of one client",  # by the batches, whatever the cohorts
-        "1 step a round, poisson batches: a record of the smallest client is in with chance 0.3731",
+        "1 step a round, poisson batches: a record of the smallest client is in with probability 0.3731",
         "2 clipped gradients change with it",
         "sizes of the clients' data, the batch size and the divisors are public",
         "a person with several records is protected only record by record",
@@ -159,7 +161,7 @@ def test_a_trusted_server_is_said():
 
 
 def test_coins_are_said():
-    assert "tosses a fair coin" in render(card(replace(FACTS, coins=True)))
+    assert "tosses a fair coin" in render(card(replace(FACTS, noise_assumptions=PoissonBinomial(1.0).assumptions)))
     assert "tosses a fair coin" not in render(card(FACTS))
 
 
@@ -174,7 +176,7 @@ def test_a_claim_that_does_not_hold_is_the_papers_own():
     assert "paper" not in card(replace(FACTS, private=False, paper_epsilon=None))
 
 
-WHOLE = WholeNoise("skellam", 12, 267.868, 8317, 272.297, 1.54, 0.01654, 0.77337)
+WHOLE = IntegerSum("skellam", 12, 267.868, 8317, 272.297, 1.54, 0.01654, 0.77337)
 SUMMED = replace(FACTS, sampling="poisson", secure="simulated", corrupt=0.1, tolerance=0.2, integers=WHOLE)
 
 
@@ -196,13 +198,13 @@ def test_whole_noise_and_a_secure_sum_are_described():
     for words in (
         "Secure sum one server, simulated: added without masks; made for up to 10% of a cohort, rounded up, that"
         " collude with the server",
-        "Whole noise Skellam, 1.54 times the bound; 8317 numbers of 12 bits on a grid of 267.868 steps to the bound,"
+        "Integers Skellam, 1.54 times the bound; 8317 numbers of 12 bits on a grid of 267.868 steps to the bound,"
         " 272.3 after rounding, which adds 1.7% to the noise",
         "shares are sized for 80% of a cohort, and fewer abort the round",
         "Published RDP of Skellam noise (Agarwal, Kairouz, Liu 2021): 0.78, model view",
         "secure aggregation shows it the sum alone",
         "masks were left out in this simulation; a test holds the sum bit-identical",
-        "colluding: at most 10% of a cohort, rounded up, tell the server their noise shares; server: nobody does",
+        "colluding: at most 10% of a cohort, rounded up, reveal their noise shares to the server; server: nobody does",
         "upload none none whoever took the mask off a single upload",
     ):
         assert words in page, words
@@ -216,7 +218,7 @@ def test_what_is_not_whole_or_not_secure_says_nothing_of_it():
     plain = card(replace(FACTS, corrupt=0.1, tolerance=0.2))
     assert not {"secure", "integers"} & set(plain)
     page = render(plain)
-    for words in ("Secure sum", "Whole noise", "Published", "masks", "collud"):
+    for words in ("Secure sum", "Integers", "Published", "masks", "collud"):
         assert words not in page, words
     assert card(replace(SUMMED, integers=replace(WHOLE, published_epsilon=None)))["integers"]["published"] is None
     assert "Published" not in render(card(replace(SUMMED, integers=replace(WHOLE, published_epsilon=None))))
@@ -233,9 +235,9 @@ def test_the_whole_protocol_two_servers_and_the_other_noise():
     assert "two servers, the whole protocol was run" in page
     assert "the two servers do not tell each other" in page
     assert "discrete Gaussian, 1.54 times" in page
-    assert "tells, if only just, how many shares there are" in page
+    assert "reveals, if only just, how many shares there are" in page
     assert "RDP of summed discrete Gaussians" in page
-    for words in ("masks were left out", "tell the server their noise shares", "simulated"):
+    for words in ("masks were left out", "reveal their noise shares to the server", "simulated"):
         assert words not in page, words
 
 
@@ -272,7 +274,7 @@ def test_turns_that_are_public():
 
 
 def test_correlated_noise_names_who_must_keep_it():
-    facts = replace(FACTS, sampling="once", trusted=True, correlated=True)
+    facts = replace(FACTS, sampling="once", trusted=True, noise_assumptions=CorrelatedNoise(1.0, 4).assumptions)
     words = " ".join(card(facts)["assumptions"])
     assert "The server keeps what it drew secret, releases no round twice, and every client keeps to its turn" in words
     assert "the server is trusted" in words
@@ -305,7 +307,7 @@ def test_floating_point_is_named_where_noise_is_continuous():
     for facts in (FACTS, RECORDS, replace(FACTS, trusted=True), replace(RECORDS, secure="simulated")):
         assert "floating point" in render(card(facts))
     assert "floating point" not in render(card(SUMMED))
-    assert "floating point" not in render(card(replace(FACTS, coins=True)))
+    assert "floating point" not in render(card(replace(FACTS, floating=PoissonBinomial(1.0).floating)))
 
 
 def test_what_is_assumed_of_dropouts():

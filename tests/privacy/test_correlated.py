@@ -9,9 +9,10 @@ import pytest
 from scipy.linalg import toeplitz
 
 from hush.errors import Mistake
-from hush.privacy import Release, epsilon, gaussian_epsilon, noise_for
+from hush.privacy.accountants import Release, epsilon, gaussian_epsilon
+from hush.privacy.calibration import noise_for
 from hush.privacy.correlated import Correlation
-from hush.toeplitz import Floats, square_root
+from hush.privacy.toeplitz import Floats, square_root
 
 CASES = [(1, 1), (4, 1), (6, 1), (6, 2), (8, 2), (9, 3), (6, 3), (4, 4)]  # rounds, passes
 

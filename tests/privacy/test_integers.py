@@ -1,4 +1,4 @@
-"""Integer noise: bounds against exact laws on the line, sampling against plain formulas, and the paper's setting."""
+"""Integer noise: bounds against exact distributions on the line, sampling against formulas, and the paper's setting."""
 
 import math
 from collections.abc import Callable
@@ -14,10 +14,10 @@ from dp_accounting.rdp import RdpAccountant, compute_epsilon
 from scipy.special import gammaln, logsumexp
 
 from hush.errors import Mistake
-from hush.grids import KINDS, rounded_norm, settle
 from hush.privacy.accountants import Release, gaussian_epsilon
 from hush.privacy.accountants import epsilon as continuous
 from hush.privacy.calibration import spent
+from hush.privacy.grids import KINDS, rounded_norm, settle
 from hush.privacy.integers import Shares, published, shares
 from hush.privacy.lattice import worth
 from hush.privacy.subsampled import MOST, ORDERS, Term, epsilon, moments
@@ -37,7 +37,7 @@ class Continuous:
 
 @cache
 def skellam(variance: float, far: int) -> np.ndarray:
-    """log chances of -far..far from the definition: a difference of two Poisson numbers, summed in the logarithm."""
+    """log probabilities of -far..far from the definition: a difference of two Poisson numbers, summed as logarithms."""
     mean = variance / 2
     j = np.arange(int(mean + 40 * math.sqrt(mean) + 60))
     k = np.arange(far + 1)[:, None]
@@ -48,7 +48,7 @@ def skellam(variance: float, far: int) -> np.ndarray:
 
 @cache
 def gaussians(deviation: float, shares: int) -> np.ndarray:
-    """log chances of a sum of discrete Gaussians, convolved one by one."""
+    """log probabilities of a sum of discrete Gaussians, convolved one by one."""
     k = np.arange(-math.ceil(36 * deviation), math.ceil(36 * deviation) + 1)
     one = np.exp(-(k**2) / (2 * deviation**2))
     one, total = one / one.sum(), np.ones(1)
@@ -57,9 +57,9 @@ def gaussians(deviation: float, shares: int) -> np.ndarray:
     return np.log(total[total > 0])
 
 
-def shifted(law: np.ndarray, by: int) -> tuple[np.ndarray, np.ndarray]:
-    """The law moved by an integer, and the law itself, where both are known."""
-    return law[: len(law) - by], law[by:]
+def shifted(distribution: np.ndarray, by: int) -> tuple[np.ndarray, np.ndarray]:
+    """The distribution moved by an integer, and the distribution itself, where both are known."""
+    return distribution[: len(distribution) - by], distribution[by:]
 
 
 def renyi(p: np.ndarray, q: np.ndarray, order: int) -> float:
@@ -67,7 +67,7 @@ def renyi(p: np.ndarray, q: np.ndarray, order: int) -> float:
 
 
 def mixed(*parts: tuple[float, np.ndarray]) -> np.ndarray:
-    return np.asarray(logsumexp([math.log(w) + law for w, law in parts], axis=0))
+    return np.asarray(logsumexp([math.log(w) + distribution for w, distribution in parts], axis=0))
 
 
 def on_line(kind: str, distance: float, deviation: float, clients: int) -> Shares:
@@ -104,7 +104,7 @@ def test_discrete_gaussians_are_bounded_and_hardly_more(deviation: float, shares
     ("l2", "l1", "share", "clients"), [(3, 5, 1, 4), (30, 700, 2, 25), (2, 4, 3, 2), (40, 1600, 1, 9)]
 )
 def test_skellam_by_the_published_formula(l2: int, l1: int, share: int, clients: int) -> None:
-    """In fractions: the bound has room in one dimension, and exact laws alone would not notice a wrong constant."""
+    """In fractions: the bound has room in one dimension, and exact distributions would not notice a wrong constant."""
     m, noise = Fraction(clients * share**2), Shares("skellam", 2000, l2, l1, share, clients)
     for a in (2, 3, 11, 200):
         more = min(((2 * a - 1) * l2**2 + 6 * l1) / (4 * m**2), 3 * l1 / (2 * m))
@@ -114,14 +114,14 @@ def test_skellam_by_the_published_formula(l2: int, l1: int, share: int, clients:
 @pytest.mark.parametrize("kind", KINDS)
 def test_vectors(kind: str) -> None:
     """Coordinates have noise of their own, so divergences add: never past the bound of their norms."""
-    rng, law = np.random.default_rng(3), {"skellam": skellam(6.0, 700), "gaussian": gaussians(1.5, 3)}[kind]
+    rng, distribution = np.random.default_rng(3), {"skellam": skellam(6.0, 700), "gaussian": gaussians(1.5, 3)}[kind]
     deviation = math.sqrt(6.0 / 3) if kind == "skellam" else 1.5
     for _ in range(20):
         x = np.abs(rng.integers(-3, 4, size=5))
         x[0] += 1
         noise = Shares(kind, 5, float(np.linalg.norm(x)), float(x.sum()), deviation, 3)
         for order in (2, 5):
-            exact = sum(renyi(*shifted(law, int(by)), order) for by in x)
+            exact = sum(renyi(*shifted(distribution, int(by)), order) for by in x)
             assert exact <= float(noise.rdp(np.array(order))) * (1 + 1e-9)
 
 
@@ -152,18 +152,18 @@ def test_shares_of_a_grid() -> None:
 
 @dataclass(frozen=True)
 class Exact:
-    """The true divergences of a law on the line at distance `by`."""
+    """The true divergences of a distribution on the line at distance `by`."""
 
-    law: Callable[[], np.ndarray]
+    distribution: Callable[[], np.ndarray]
     by: int
 
     def rdp(self, orders: np.ndarray, reach: int = 1) -> np.ndarray:
-        return curve(self.law, reach * self.by)[orders - 2]
+        return curve(self.distribution, reach * self.by)[orders - 2]
 
 
 @cache
-def curve(law: Callable[[], np.ndarray], by: int) -> np.ndarray:
-    p, q = shifted(law(), by)
+def curve(distribution: Callable[[], np.ndarray], by: int) -> np.ndarray:
+    p, q = shifted(distribution(), by)
     return np.array([renyi(p, q, order) for order in range(2, MOST + 1)])
 
 
@@ -176,13 +176,13 @@ def flat() -> np.ndarray:
     return -(k**2) / (2 * 40.0**2) - math.log(40.0 * math.sqrt(2 * math.pi))  # its sum is 1 up to exp(-2 pi^2 40^2)
 
 
-@pytest.mark.parametrize(("law", "by"), [(steep, 1), (flat, 5), (flat, 30)])
+@pytest.mark.parametrize(("distribution", "by"), [(steep, 1), (flat, 5), (flat, 30)])
 @pytest.mark.parametrize("rate", [0.01, 0.3, 0.9])
 def test_poisson_sampling_is_exact_one_way_and_a_bound_the_other(
-    law: Callable[[], np.ndarray], by: int, rate: float
+    distribution: Callable[[], np.ndarray], by: int, rate: float
 ) -> None:
-    found = moments(Exact(law, by), rate, "poisson")
-    p, q = shifted(law(), by)
+    found = moments(Exact(distribution, by), rate, "poisson")
+    p, q = shifted(distribution(), by)
     m = mixed((1 - rate, q), (rate, p))
     for i, order in enumerate(ORDERS[:60:7]):
         there, back = ((order - 1) * renyi(*pair, int(order)) for pair in ((m, q), (q, m)))
@@ -194,9 +194,9 @@ def test_poisson_sampling_is_exact_one_way_and_a_bound_the_other(
 @pytest.mark.parametrize("kind", KINDS)
 def test_fixed_size_sampling_is_a_bound(kind: str, rate: float) -> None:
     """Whoever is out in both cohorts, and whoever is exchanged: (1 - q) R + q P against (1 - q) R + q P'."""
-    law = skellam(18.0, 500) if kind == "skellam" else gaussians(3.0, 2)
+    distribution = skellam(18.0, 500) if kind == "skellam" else gaussians(3.0, 2)
     found = moments(on_line(kind, 1, 3.0, 2), rate, "fixed")
-    at = [law[2 + move : len(law) - 2 + move] for move in (-1, 0, 1)]
+    at = [distribution[2 + move : len(distribution) - 2 + move] for move in (-1, 0, 1)]
     for r in at:
         for p in at:
             for other in at:
@@ -318,8 +318,8 @@ def test_terms_compose() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_exact_delta_of_three_rounds(kind: str, rate: float) -> None:
     """All outcomes of three noisy numbers: delta holds at the epsilon found, both ways, and fails well below it."""
-    law = skellam(9.0, 60) if kind == "skellam" else gaussians(1.0, 4)
-    p, q = shifted(law, 1)
+    distribution = skellam(9.0, 60) if kind == "skellam" else gaussians(1.0, 4)
+    p, q = shifted(distribution, 1)
     p, q = p[np.maximum(p, q) > -60], q[np.maximum(p, q) > -60]
     m = p if rate == 1 else mixed((1 - rate, q), (rate, p))
     found = epsilon([Term(on_line(kind, 1, 1.5 if kind == "skellam" else 1.0, 4), rate, "poisson", 3)], 1e-4)

@@ -19,18 +19,20 @@ EVENT = Event(1, 1.08, 1.08, 1 / 3, "fixed", level="record", batch=300 / 804)
 def filled(cohorts, event=EVENT, sizes=SIZES, known=True):
     participation = Participation(len(sizes))
     if known:
-        participation.chances = 300 / sizes
+        participation.probabilities = 300 / sizes
     for members in cohorts:
         participation.add(event, members)
     return participation
 
 
-def everybody(participation, event=EVENT, accountant="pld", chances=None):
+def everybody(participation, event=EVENT, accountant="pld", probabilities=None):
     """The epsilon of every client, each by itself."""
     found = []
     moved = event.reach * (2 if event.batches == "fixed" else 1)
-    for rounds, chance in zip(participation.rounds, participation.chances if chances is None else chances, strict=True):
-        release = Release(event.noise / moved, chance, max(1, int(rounds)) * event.steps, event.batches == "fixed")
+    for rounds, probability in zip(
+        participation.rounds, participation.probabilities if probabilities is None else probabilities, strict=True
+    ):
+        release = Release(event.noise / moved, probability, max(1, int(rounds)) * event.steps, event.batches == "fixed")
         found.append(epsilon([release], DELTA, accountant) if rounds else 0.0)
     return sorted(found)
 
@@ -89,7 +91,7 @@ def test_a_checkpoint_holds_the_records():
     assert again.extremes().epsilons(DELTA) != participation.extremes().epsilons(DELTA)
     assert again.joins.counts()[next(iter(again.joins.counts()))].tolist() == [1, 3, 1, 0, 0, 0, 0, 0, 0]
     assert participation.rounds.tolist() == [1, 2, 1, 1, 0, 0, 0, 0, 0]
-    assert "chances" not in filled([], known=False).state()
+    assert "probabilities" not in filled([], known=False).state()
 
 
 def test_without_chances_every_client_counts_as_the_smallest():
@@ -98,7 +100,7 @@ def test_without_chances_every_client_counts_as_the_smallest():
 
 
 def test_rounds_of_another_training_count_as_if_all_clients_were_the_smallest():
-    """Events that nobody remembers the members of are charged to everybody, at their own largest chance."""
+    """Events that nobody remembers the members of are charged to everybody, at their own largest probability."""
     other = replace(EVENT, batch=0.5, noise=2.0, share=2.0)
     participation = filled([])
     participation.catch_up([other, other])
@@ -130,12 +132,12 @@ def test_a_later_round_asks_for_few_epsilons_anew():
 
 @pytest.mark.parametrize("values", [[0.5] * 8, [0.5] * 8 + [0.0], [0.5] * 8 + [1.5], [0.5] * 8 + [float("nan")]])
 def test_wrong_chances_are_refused(values):
-    with pytest.raises(Mistake, match="chances must be 9 numbers"):
-        Participation(9).chances = values
+    with pytest.raises(Mistake, match="probabilities must be 9 numbers"):
+        Participation(9).probabilities = values
 
 
 def test_chances_do_not_change_on_the_way():
     participation = filled([[0]])
-    participation.chances = 300 / SIZES
-    with pytest.raises(Mistake, match="chances differ"):
-        participation.chances = 200 / SIZES
+    participation.probabilities = 300 / SIZES
+    with pytest.raises(Mistake, match="probabilities differ"):
+        participation.probabilities = 200 / SIZES

@@ -161,7 +161,7 @@ def test_after_a_failed_line_the_file_is_written_whole(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("hush.files.append", full)
+        patched.setattr("hush.data.files.append", full)
         with pytest.raises(OSError, match="No space"):
             ledger.record(replace(EVENT, round=3))
     assert len(ledger.events) == 2

@@ -130,16 +130,16 @@ def test_one_release_is_never_below_its_delta(noise, rate, side):
     found = getattr(pairs, side)(pairs.gaussian(noise, -100.0), rate, interval)
     places = np.add.outer([0.0, 0.37], np.unique(np.linspace(found.first - 3, found.last + 3, 40).round()))
     with mpmath.workdps(50):
-        chances = [mpmath.mpf(float(chance)) for chance in found.chances]
-        spots = [(found.first + i) * mpmath.mpf(interval) for i in range(len(chances))]
-        inverse = [chance * mpmath.exp(-spot) for chance, spot in zip(chances, spots, strict=True)]
+        probabilities = [mpmath.mpf(float(probability)) for probability in found.probabilities]
+        spots = [(found.first + i) * mpmath.mpf(interval) for i in range(len(probabilities))]
+        inverse = [probability * mpmath.exp(-spot) for probability, spot in zip(probabilities, spots, strict=True)]
         upper, lower = [mpmath.mpf(0)], [mpmath.mpf(0)]
-        for chance, other in zip(reversed(chances), reversed(inverse), strict=True):
-            upper.append(upper[-1] + chance)
+        for probability, other in zip(reversed(probabilities), reversed(inverse), strict=True):
+            upper.append(upper[-1] + probability)
             lower.append(lower[-1] + other)
         for place in places.ravel():
             e = mpmath.mpf(float(place)) * mpmath.mpf(interval)
-            above = min(max(found.last - math.floor(place), 0), len(chances))
+            above = min(max(found.last - math.floor(place), 0), len(probabilities))
             stated = mpmath.mpf(found.infinite) + upper[above] - mpmath.exp(e) * lower[above]
             assert stated >= exact(noise, rate, e, side)
 

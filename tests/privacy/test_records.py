@@ -121,7 +121,7 @@ def hockey_stick(e, *, client, batch, noise, shift):
 @pytest.mark.parametrize("shift", [0.0, 0.5, 3.0, 30.0])
 def test_the_clients_chance_does_not_multiply_where_the_model_shows_who_took_part(shift):
     """One round, by the densities themselves: the stated epsilon holds whatever the other records add, and the
-    product of the two chances does not once they show."""
+    product of the two probabilities does not once they show."""
     world = {"client": 0.05, "batch": 0.4, "noise": 0.7}
     event = Event(1, 0.7, 0.7, 0.05, "fixed", level="record", batch=0.4)
     stated, assumed = model_epsilon([event], 1e-3), unnoticed_epsilon([event], 1e-3)

@@ -193,7 +193,7 @@ def test_records_of_an_unfinished_round_are_charged(done: int):
     events, whole = played(RECORD, cohorts)
     _, behind = played(RECORD, cohorts[:done])
     for books in (whole, behind):
-        books.chances = np.full(5, 0.3)
+        books.probabilities = np.full(5, 0.3)
     found = views(events, behind, DELTA)
     assert found == views(events, whole, DELTA)
     assert found["server"] == pytest.approx(found["model"], rel=1e-6)

@@ -11,13 +11,13 @@ import torch
 from scipy.fft import next_fast_len
 from torch import Tensor
 
-from hush.rng import PublicSeed, SecretSeed
+from hush.random.seeds import PublicSeed, SecretSeed
 from reference.normal import normals
 
 
 @dataclass(frozen=True)
 class Draws:
-    """Cohorts of `size` clients, or with each client at chance `rate`, or by `turns`, out of `population`."""
+    """Cohorts of `size` clients, or with each client at probability `rate`, or by `turns`, out of `population`."""
 
     seed: int
     population: int
@@ -87,7 +87,7 @@ class Draws:
         return PublicSeed(self.seed).generator("seats", t).permutation(count).tolist()
 
     def heads(self, bias: Tensor, coins: int, t: int, client: int) -> Tensor:
-        """Heads minus tails of `coins` coins of chance 1/2 + bias; tests/test_heads.py has the twin of the tosses."""
+        """Heads minus tails of `coins` coins of probability 1/2 + bias; twin: tests/random/test_bernoulli.py."""
         secret = SecretSeed.simulated(self.seed)
         return secret.heads(bias[None].clone(), 1.0, 1 / 16, coins, [client], "coins", t)[0]
 

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hush.rng import SecretSeed
-from hush.task import Task
+from hush.core.task import Task
+from hush.random.seeds import SecretSeed
 from reference.normal import normals
 
 

@@ -8,12 +8,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from hush.core.spec import Plan
+from hush.core.task import Task
 from hush.data.samples import Samples, Split
 from hush.data.sparse import Sparse
-from hush.rng import PublicSeed, SecretSeed
-from hush.task import Task
-from hush.trainers.dpsgd import Dpsgd
-from hush.weights import flatten, glorot
+from hush.models.weights import flatten, glorot
+from hush.parts.trainers.dpsgd import Dpsgd
+from hush.random.seeds import PublicSeed, SecretSeed
 from reference import records
 
 SEED, ROUND = 5, 3
@@ -67,7 +68,7 @@ def assert_same(fast: Tensor, slow: Tensor) -> None:
 @pytest.mark.parametrize("model", [mlp, convolutional])
 def test_equal(model, sampling: str, balance: str) -> None:
     task, trainer = table(model()), replace(BASE, sampling=sampling, balance=balance)
-    fast = trainer.fit(task, flatten(task.model), None, np.arange(4), SecretSeed.simulated(SEED), ROUND)
+    fast = trainer.fit(task.block(np.arange(4), SecretSeed.simulated(SEED)), Plan(ROUND, flatten(task.model)))
     assert_same(fast, twin(task, trainer))
 
 
@@ -77,10 +78,14 @@ def test_equal(model, sampling: str, balance: str) -> None:
 def test_equal_with_the_size_at_hand(sampling: str, balance: str) -> None:
     """Divided by |B'|, of which several are there; and by 1 where it is 0."""
     task, trainer = table(mlp()), replace(BASE, sampling=sampling, balance=balance, divisor="drawn")
-    drawn = [len(b) for k in range(4) for b in trainer._batches(task, k, SecretSeed.simulated(SEED), ROUND)]
+    drawn = [
+        len(b)
+        for k in range(4)
+        for b in trainer._batches(task.block(np.array([k]), SecretSeed.simulated(SEED)), 0, ROUND)
+    ]
     assert len(set(drawn)) > 1
     assert (0 in drawn) == (balance == "downsample")
-    fast = trainer.fit(task, flatten(task.model), None, np.arange(4), SecretSeed.simulated(SEED), ROUND)
+    fast = trainer.fit(task.block(np.arange(4), SecretSeed.simulated(SEED)), Plan(ROUND, flatten(task.model)))
     assert_same(fast, twin(task, trainer))
 
 
@@ -90,7 +95,7 @@ def test_equal_with_the_size_at_hand(sampling: str, balance: str) -> None:
 def test_equal_with_live_coordinates(live: Tensor | None, sparse: bool, balance: str) -> None:
     task, trainer = table(mlp(), sparse), replace(BASE, balance=balance)
     assert len(flatten(task.model)) == 893
-    fast = trainer.fit(task, flatten(task.model), live, np.arange(4), SecretSeed.simulated(SEED), ROUND)
+    fast = trainer.fit(task.block(np.arange(4), SecretSeed.simulated(SEED)), Plan(ROUND, flatten(task.model), live))
     assert_same(fast, twin(table(mlp()), trainer, live))
 
 

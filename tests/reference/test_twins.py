@@ -7,24 +7,24 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 import torch
-from contracts.parts import TURNS
+from contracts.parts import TURNS, Around
 from torch import Tensor, nn
 
-from hush.aggregators import Aggregator
-from hush.catalogue import ENTRIES
-from hush.clipping import public_bound
-from hush.knobs import Knobs
-from hush.rng import PublicSeed, SecretSeed
-from hush.rounds import Report, rounds
-from hush.sampling import Fixed, Once, Poisson
-from hush.scheme import Scheme
-from hush.spec import Asked, Members, Plan, Total, Uploads
-from hush.stages import AdaptiveClip
-from hush.state import Books
-from hush.task import Task
-from hush.trainers import Engine
-from hush.transports import Local, Transport
-from hush.weights import flatten
+from hush.catalogue.clipping import public_bound
+from hush.catalogue.entries import ENTRIES
+from hush.catalogue.values import Settings
+from hush.core.clients import Order
+from hush.core.engine import Engine
+from hush.core.protocols import Aggregator
+from hush.core.rounds import Report
+from hush.core.scheme import Scheme
+from hush.core.spec import Asked, Total, Uploads
+from hush.core.task import Task
+from hush.federation.simulated import Simulated, Transport, rounds
+from hush.models.weights import flatten
+from hush.parts.sampling import Fixed, Once, Poisson
+from hush.parts.stages import AdaptiveClip
+from hush.random.seeds import PublicSeed, SecretSeed
 from reference import twins
 from reference.draws import Draws
 from reference.twins import TWINS, Setting
@@ -35,21 +35,18 @@ SEED = 4
 
 
 @dataclass
-class Overheard:
+class Overheard(Around):
     """A transport that writes down what each client sends, by round and client."""
 
-    inner: Local = Local()
     sent: dict[tuple[int, int], Tensor] = field(default_factory=dict)
 
-    def gather(
-        self, scheme: Scheme, task: Task, plan: Plan, cohort: Members, secret: SecretSeed, books: Books
-    ) -> Total:
-        ear = _Ear(scheme.aggregator, self.sent)
-        return self.inner.gather(replace(scheme, aggregator=ear), task, plan, cohort, secret, books)
+    def collect(self, order: Order) -> Total:
+        ear = _Ear(order.scheme.aggregator, self.sent)
+        return super().collect(replace(order, scheme=replace(order.scheme, aggregator=ear)))
 
 
 @dataclass(frozen=True)
-class _Ear:
+class _Ear(Aggregator):
     aggregator: Aggregator
     sent: dict[tuple[int, int], Tensor]
 
@@ -63,13 +60,13 @@ class _Ear:
         return self.aggregator.combine(heard(), asked)
 
 
-def setting(task: Task, knobs: Knobs, seed: int = SEED, total: int = 3) -> Setting:
+def setting(task: Task, knobs: Settings, seed: int = SEED, total: int = 3) -> Setting:
     """The same run for the twin."""
     sampling = knobs.sampling
     if isinstance(sampling, Once):
         draws = Draws(seed, task.clients, turns=sampling.cohorts)
     else:
-        cohorts = {"size": sampling.size} if isinstance(sampling, Fixed) else {"rate": sampling.chance}
+        cohorts = {"size": sampling.size} if isinstance(sampling, Fixed) else {"rate": sampling.probability}
         draws = Draws(seed, task.clients, **cohorts)
     S = knobs.clip.start if isinstance(knobs.clip, AdaptiveClip) else knobs.clip.bound
     return Setting(task, knobs, draws, total, S, knobs.noise)
@@ -103,7 +100,7 @@ def test_every_scheme_has_a_twin() -> None:
         *((name, how) for name in ("hush-once", *TURNS) for how in BY_TURNS),
     ],
 )
-def test_equal(name: str, sampling: str, task: Task, knobs: Knobs) -> None:
+def test_equal(name: str, sampling: str, task: Task, knobs: Settings) -> None:
     knobs = replace(knobs, sampling=SAMPLINGS[sampling])
     total = 4 if sampling == "twice" else 3
     heard = Overheard()
@@ -133,21 +130,21 @@ def convolutional() -> nn.Module:
 
 @pytest.mark.parametrize("engine", [None, "lockstep", "vmap"])
 @pytest.mark.parametrize("name", ["fl-std", "fl-std-dp", "fl-top-dp", "fl-bas-2-dp", "fl-bas-3"])
-def test_equal_for_any_block_and_number_of_workers(name: str, engine: str | None, make, knobs: Knobs) -> None:
+def test_equal_for_any_block_and_number_of_workers(name: str, engine: str | None, make, knobs: Settings) -> None:
     """Within 1e-5 of the twin; the same bits for any number of workers, and when repeated."""
     task = make(convolutional())
     knobs = replace(knobs, sampling=Poisson(0.6))
     scheme, slow = ENTRIES[name].scheme(knobs), TWINS[name](setting(task, knobs))
     for block in (None, 1, 3, 100):
         found = [
-            last(scheme, task, transport=Local(block, workers=workers, engine=Engine(engine))).state.weights
+            last(scheme, task, transport=Simulated(block, workers=workers, engine=Engine(engine))).state.weights
             for workers in (1, 2, 5, 1)
         ]
         assert_same(found[0], slow, flatten(task.model))
         assert all(torch.equal(found[0], other) for other in found)
 
 
-def test_the_setting_is_a_test(task: Task, knobs: Knobs) -> None:
+def test_the_setting_is_a_test(task: Task, knobs: Settings) -> None:
     """Clients below, at and above the batch, and updates below and above the bound, are all there."""
     s = setting(task, knobs)
     sizes = {len(task.split.rows_of(client)) for t in (1, 2, 3) for client in s.draws.cohort(t)}
@@ -158,7 +155,7 @@ def test_the_setting_is_a_test(task: Task, knobs: Knobs) -> None:
 
 
 @pytest.mark.parametrize("name", [e.name for e in ENTRIES.values() if e.level == "client" and e.name not in TURNS])
-def test_equal_with_an_empty_cohort(name: str, task: Task, knobs: Knobs) -> None:
+def test_equal_with_an_empty_cohort(name: str, task: Task, knobs: Settings) -> None:
     """Poisson sampling may draw nobody: the server's noise alone moves the model."""
     knobs = replace(knobs, sampling=Poisson(0.08))
     empty = (seed for seed in range(100) if not Draws(seed, task.clients, rate=0.08).cohort(2))
@@ -168,7 +165,7 @@ def test_equal_with_an_empty_cohort(name: str, task: Task, knobs: Knobs) -> None
 
 
 @pytest.mark.parametrize("name", ["fl-std", "fl-std-dp", "fl-top", "fl-top-dp", "fl-basic", "fl-bas-2-dp"])
-def test_equal_with_convolutions(name: str, make, knobs: Knobs) -> None:
+def test_equal_with_convolutions(name: str, make, knobs: Settings) -> None:
     task = make(
         nn.Sequential(
             nn.Conv2d(1, 3, 3, padding=1),
@@ -185,13 +182,13 @@ def test_equal_with_convolutions(name: str, make, knobs: Knobs) -> None:
 
 
 @pytest.mark.parametrize("ratio", [0.01, 0.1, 0.5])
-def test_top_k(ratio: float, task: Task, knobs: Knobs) -> None:
+def test_top_k(ratio: float, task: Task, knobs: Settings) -> None:
     knobs = replace(knobs, ratio=ratio)
-    fast = knobs.top().draw(task, PublicSeed(SEED), 0, None)
+    fast = knobs.top().draw(task.problem, PublicSeed(SEED), 0, None)
     assert fast.tolist() == twins.top_k(setting(task, knobs))
 
 
-def test_vote(task: Task, knobs: Knobs) -> None:
+def test_vote(task: Task, knobs: Settings) -> None:
     """The vote's set, and the training that follows it."""
     knobs = replace(knobs, vote=0.3)
     s = setting(task, knobs, total=2)
@@ -202,7 +199,7 @@ def test_vote(task: Task, knobs: Knobs) -> None:
     assert_same(report.state.weights, twins.fixed_set(s, T, free=False, private=True), flatten(task.model))
 
 
-def test_adaptive_clip(task: Task, knobs: Knobs) -> None:
+def test_adaptive_clip(task: Task, knobs: Settings) -> None:
     knobs = replace(knobs, clip=AdaptiveClip(0.45, quantile=0.6, rate=0.3, weight=0.5))
     s = setting(task, knobs)
     report = last(ENTRIES["fl-top-dp"].scheme(knobs), task)
@@ -216,7 +213,7 @@ def test_adaptive_clip(task: Task, knobs: Knobs) -> None:
     ("name", "batch"),
     [*((e.name, 4) for e in ENTRIES.values() if e.level == "client" and not e.featured), ("fl-top-dp", 10)],
 )
-def test_bound_on_public_data(name: str, batch: int, task: Task, knobs: Knobs) -> None:
+def test_bound_on_public_data(name: str, batch: int, task: Task, knobs: Settings) -> None:
     """With a public batch of 10 that is larger than a batch, and just as large."""
     knobs = replace(knobs, batch=batch, steps=2)
     s = setting(task, knobs)

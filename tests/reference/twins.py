@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from hush.catalogue.values import Settings
+from hush.core.task import Task
 from hush.data.samples import Samples
-from hush.knobs import Knobs
-from hush.privacy.coins import spread
-from hush.stages import Sense
-from hush.task import Task
+from hush.parts.stages import Sense
+from hush.privacy.poisson_binomial import spread
 from reference import twobit
 from reference.draws import Draws
 from reference.records import Client, dpsgd
@@ -28,7 +28,7 @@ class Setting:
     """The paper's symbols: eta = k.rate, T_gd = k.steps, |B| = k.batch, T_init = k.probe, r = k.ratio."""
 
     task: Task
-    k: Knobs
+    k: Settings
     draws: Draws
     rounds: int
     S: float
@@ -301,7 +301,7 @@ def centralized(s: Setting) -> Tensor:
 
 
 def dp_fedavg(s: Setting) -> Tensor:
-    """DP-FedAvg (McMahan et al. 2018): clipped updates, and the server adds the whole noise to their sum."""
+    """DP-FedAvg (McMahan et al. 2018): clipped updates, and the server adds the integer noise to their sum."""
     w = vector(s.task.model)
     for t in range(1, s.rounds + 1):
         noise = s.S * s.sigma * s.draws.noise(s.n, t, "server")
@@ -331,16 +331,16 @@ def two_bit(s: Setting) -> Tensor:
     w = vector(s.task.model)
     for t in range(1, s.rounds + 1):
         cohort = s.draws.cohort(t)
-        if len(cohort) < s.k.places - 1:
+        if len(cohort) < s.k.precision - 1:
             continue
         updates = [local(s, t, client, w, None, False).tolist() for client in cohort]
-        summed = twobit.two_bit(updates, s.draws.seats(t, len(cohort)), s.k.bound, s.k.places)
+        summed = twobit.two_bit(updates, s.draws.seats(t, len(cohort)), s.k.bound, s.k.precision)
         w = w + torch.tensor(summed, dtype=torch.float64) / len(cohort)
     return w
 
 
 def two_bit_dp(s: Setting) -> Tensor:
-    """Of each clipped number x, 3 coins of chance 1/2 + kappa x; fair ones for the places that nobody took."""
+    """Of each clipped number x, 3 coins of probability 1/2 + kappa x; fair ones for the places that nobody took."""
     w, coins, edge = vector(s.task.model), 3, 1 / 16
     room = s.draws.expected if s.draws.rate is None else s.draws.expected + 6 * math.sqrt(s.draws.expected) + 6
     places = math.ceil(round(room, 9))
@@ -422,19 +422,19 @@ def fl_cs(s: Setting, private: bool) -> Tensor:
     """
     w, sense = vector(s.task.model), Sense(s.k.ratio, s.k.chunks, s.k.seed)
     matrix = s.draws.sensed(s.n, s.K, s.k.chunks, s.k.seed)
-    drift = torch.zeros(s.K, dtype=torch.float64)
+    optimizer = torch.zeros(s.K, dtype=torch.float64)
     for t in range(1, s.rounds + 1):
         updates = {client: matrix @ local(s, t, client, w, None, False) for client in s.draws.cohort(t)}
         if updates or private:
-            drift = 0.9 * drift + mean(s, t, updates, s.K, private)
-            w = w + 0.35 * sense.recover(drift, s.n).double()
+            optimizer = 0.9 * optimizer + mean(s, t, updates, s.K, private)
+            w = w + 0.35 * sense.recover(optimizer, s.n).double()
     return w
 
 
 TWINS: dict[str, Callable[[Setting], Tensor]] = {
     "fl-std": fl_std,
     "fl-std-dp": fl_std_dp,
-    "hush": fl_std_dp,  # on features, with a server's step that Knobs leaves out
+    "hush": fl_std_dp,  # on features, with a server's step that Settings leaves out
     "hush-tiny": fl_std_dp,
     "hush-once": fl_std_dp,
     "hush-trusted": hush_trusted,

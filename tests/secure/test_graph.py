@@ -55,7 +55,7 @@ def test_tails_against_exact_fractions(n: int, marked: int, drawn: int) -> None:
 
 
 def test_degree_holds_its_chances() -> None:
-    """In many rings of 60, with chances large enough to be seen, neither comes more often than was asked."""
+    """In many rings of 60, with probabilities large enough to be seen, neither comes more often than was asked."""
     n, dropout, corrupt = 60, 0.1, 0.1
     k, shares = degree(n, dropout, corrupt, failure=0.05, stall=0.05)
     assert k < n - 1

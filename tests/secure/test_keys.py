@@ -89,7 +89,7 @@ def test_claims_go_up_and_can_be_kept() -> None:
 
 
 def test_a_binding_is_claimed_once() -> None:
-    """The same plan and model under another run or round: two sums of the same numbers would tell what differs."""
+    """The same plan and model under another run or round: two sums of the same numbers would reveal what differs."""
     claims: dict[str, int] = {}
     bindings: dict[str, tuple[str, int]] = {}
     secret = os.urandom(32)

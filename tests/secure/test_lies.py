@@ -112,12 +112,12 @@ def test_one_liar_too_many(told: tuple[Server, dict[int, bytes], dict[int, bytes
     with pytest.raises(Aborted) as why:
         server.finish()
     assert str(why.value) == (
-        f"round 1: the {len(told[1]) - 1} shares told of client {victim} do not give its secret: more than {most} of"
-        " those who told them are at fault, or it is itself: nothing is opened"
+        f"round 1: the {len(told[1]) - 1} shares sent of client {victim} do not give its secret: more than {most} of"
+        " those who sent them are at fault, or it is itself: nothing is opened"
     )
     (sentence,) = why.value.refused  # of those found until then
     assert sentence == (
-        f"client {liars[0]} told shares off the polynomials of the others, which were corrected, of clients"
+        f"client {liars[0]} sent shares off the polynomials of the others, which were corrected, of clients"
         f" {NAMES[55]}: it is at fault, or each of these is"
     )
 
@@ -154,10 +154,10 @@ def test_a_client_that_seals_wrong_shares(wrong: int) -> None:
         assert opened.off == {10: (7,)}
         assert np.array_equal(opened.residues, plain(agreed, values, tuple(people)))
         assert server.refused == [
-            "client 10 told shares off the polynomials of the others, which were corrected, of clients 7: it is at"
+            "client 10 sent shares off the polynomials of the others, which were corrected, of clients 7: it is at"
             " fault, or each of these is"
         ]
     else:
-        with pytest.raises(Aborted, match=r"shares told of client 7 .* more than 1 of .* at fault, or it is itself"):
+        with pytest.raises(Aborted, match=r"shares sent of client 7 .* more than 1 of .* at fault, or it is itself"):
             server.finish()
         assert server.refused == []

@@ -7,9 +7,9 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 
-from hush.bits import unpack, word
 from hush.errors import Mistake
 from hush.secure import masks
+from hush.secure.bits import unpack, word
 from hush.secure.messages import HEAD, SIGNATURE, Phase
 from secure.cohorts import identities, keep, terms
 

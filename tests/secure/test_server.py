@@ -71,7 +71,7 @@ def test_too_few_shares(kept: Kept) -> None:
     server = kept.server(Phase.UNMASK)
     for name in list(kept.up[Phase.UNMASK])[:3]:
         assert server.take(name, kept.up[Phase.UNMASK][name])
-    with pytest.raises(Aborted, match="neighbours tell a share of client 7, and 3 are needed"):
+    with pytest.raises(Aborted, match="neighbours send a share of client 7, and 3 are needed"):
         server.finish()
     assert server.phase is Phase.CLOSED
 
@@ -118,8 +118,8 @@ def test_a_wrong_commitment_opens_nothing(kept: Kept) -> None:
     server = kept.server(Phase.UNMASK)
     server._commitments = server._commitments | {1: commitment(bytes(32), kept.agreed.digest, 1)}
     sentence = (
-        "the 4 shares told of client 10 agree with one another and not with what it showed of its secret: it is at"
-        " fault, or at least 2 of those who told them are: nothing is opened"
+        "the 4 shares sent of client 10 agree with one another and not with what it showed of its secret: it is at"
+        " fault, or at least 2 of those who sent them are: nothing is opened"
     )
     with pytest.raises(Aborted, match=sentence):
         kept.rest(server)

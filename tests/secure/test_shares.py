@@ -1,4 +1,4 @@
-"""Any t shares give the secret, fewer tell nothing, and what is no share is refused."""
+"""Any t shares give the secret, fewer reveal nothing, and what is no share is refused."""
 
 import itertools
 import math
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hush.errors import Mistake
 from hush.secure.keys import P, repeatable
-from hush.secure.shares import Joined, consistent, join, number, secret, split
+from hush.secure.shares import Recovered, consistent, join, number, secret, split
 
 elements = st.integers(0, P - 1).map(lambda value: value.to_bytes(32, "little"))
 
@@ -22,14 +22,14 @@ def test_any_of_them_give_the_secret(value: bytes, threshold: int, more: int, ra
     seats = random.sample(range(300), threshold + more)
     found = split(value, threshold, seats, repeatable(b"1"))
     chosen = random.sample(seats, threshold)
-    assert join({seat: found[seat] for seat in chosen}, threshold, value.__eq__) == Joined(value, ())
+    assert join({seat: found[seat] for seat in chosen}, threshold, value.__eq__) == Recovered(value, ())
 
 
 def test_all_choices() -> None:
     value = secret(repeatable(b"secret"))
     found = split(value, 3, range(6), repeatable(b"2"))
     for chosen in itertools.combinations(range(6), 3):
-        assert join({seat: found[seat] for seat in chosen}, 3, value.__eq__) == Joined(value, ())
+        assert join({seat: found[seat] for seat in chosen}, 3, value.__eq__) == Recovered(value, ())
     assert len(set(found.values())) == 6
 
 
@@ -59,7 +59,7 @@ def test_one_lie_is_survived_with_a_share_to_spare(liar: int) -> None:
     value = secret(repeatable(b"secret"))
     found = split(value, 4, range(5), repeatable(b"4"))
     found[liar] = secret(repeatable(b"lie"))
-    assert join(found, 4, value.__eq__) == Joined(value, (liar,))
+    assert join(found, 4, value.__eq__) == Recovered(value, (liar,))
     assert not consistent(found, 4)
     del found[(liar + 1) % 5]
     assert join(found, 4, value.__eq__) is None

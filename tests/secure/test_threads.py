@@ -83,13 +83,13 @@ def test_a_server_adds_once(kept: Kept) -> None:
 
 
 def test_half_a_sum_is_told_once() -> None:
-    """Two sets of clients for which a half is added up would tell what differs."""
+    """Two sets of clients for which a half is added up would reveal what differs."""
     people = identities(6)
     agreed = terms(people, size=3000)
     for _ in range(TRIES // 4):
         here, there = pair(agreed)
         send(here, there, identities(6), agreed)
         told = there.present()
-        found = at_once(lambda one=here, told=told: one.add(told))
+        found = at_once(lambda one=here, present=told: one.add(present))
         assert sum(isinstance(one, bytes) for one in found) == 1
         assert all(type(one) is Mistake for one in found if not isinstance(one, bytes))

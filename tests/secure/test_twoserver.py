@@ -37,7 +37,7 @@ def says(agreed: Terms, half: Half, seats: list[int]) -> bytes:
     """A server's own message, true or not, on who is present."""
     mine, others = (ONE, OTHER) if half is Half.NUMBERS else (OTHER, ONE)
     body = pack_set(seats, len(agreed.cohort))
-    return link.say(mine, others.public, agreed, half.value, link.Kind.PRESENT, body)
+    return link.say(mine, others.public, agreed, half.value, link.LinkMessage.PRESENT, body)
 
 
 @settings(max_examples=40)
@@ -156,7 +156,7 @@ def test_who_comes_between_the_two_lists() -> None:
     halves = split(people[late], agreed, values[late])
     taken = here.take(late, halves[Half.NUMBERS]), there.take(late, halves[Half.SEEDS])
     assert taken == (False, True)
-    assert "after the other server was told who is present" in here.refused[0]
+    assert "after the other server heard who is present" in here.refused[0]
     told = there.present()
     assert (heard, told) == (here.present(), there.present())
     opened = join(agreed, SERVERS, {Half.NUMBERS: here.add(told), Half.SEEDS: there.add(heard)})
@@ -187,7 +187,7 @@ def test_what_the_servers_say_is_authentic() -> None:
     told = there.present()
     stranger = Identity.new(repeatable(b"stranger"))
     five = pack_set(range(5), 5)
-    say, present = link.say, link.Kind.PRESENT
+    say, present = link.say, link.LinkMessage.PRESENT
     wrong = [bytes([*told[:i], told[i] ^ 1, *told[i + 1 :]]) for i in range(len(told))]
     wrong += [told[:-1], told + b"\0", b"", here.present(), there.has(7)]
     wrong += [pair(before)[1].present(), old.present()]
@@ -199,7 +199,7 @@ def test_what_the_servers_say_is_authentic() -> None:
         with pytest.raises(Mistake, match="the other server's message"):
             here.meet(data if data != there.has(7) else told)
     with pytest.raises(Mistake, match="a seat 5 that is not in the cohort"):
-        here.meet(say(OTHER, ONE.public, agreed, Phase.SEEDS, link.Kind.HAS, b"\5"))
+        here.meet(say(OTHER, ONE.public, agreed, Phase.SEEDS, link.LinkMessage.HAS, b"\5"))
     sums = {Half.NUMBERS: here.add(told), Half.SEEDS: there.add(here.present())}
     assert [len(data) for data in (there.has(7), told, sums[Half.NUMBERS])] == [82, 78 + 1, 78 + 1 + 30]
     for half, data in sums.items():

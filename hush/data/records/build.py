@@ -16,10 +16,10 @@ from hush.data.records import codes, features
 from hush.data.records.features import Block
 from hush.data.records.rules import Rule, kept
 from hush.data.records.schema import Schema
-from hush.data.records.tables import digest, files, open_table, told
+from hush.data.records.tables import digest, files, open_table, reporting
 from hush.data.sparse import Sparse
 from hush.errors import Mistake
-from hush.rng import PublicSeed
+from hush.random.seeds import PublicSeed
 
 Array = np.ndarray[Any, Any]
 FORMAT = "records 1"  # to be raised when the same files would become other features
@@ -30,7 +30,7 @@ class Records:
     """All kept admissions: features, labels, the client (hospital) of each row, and what was done to get there.
 
     `groups` are the source columns with the number of features of each. `fitted` names, in words, what was taken from
-    the data without noise. `patients` tells which rows are of the same patient, where the schema names that column.
+    the data without noise. `patients` says which rows are of the same patient, where the schema names that column.
     """
 
     inputs: Sparse
@@ -73,7 +73,7 @@ def build(schema: Schema, say: Callable[[str], None] = lambda line: None) -> Rec
     }
     say(f"reading {table.name}")
     sieve = kept(table, main, schema.keep, columns)
-    with told(table.name):
+    with reporting(table.name):
         ids = table.lazy.select(main.id).collect() if main.id is not None and schema.codes else pl.DataFrame()
     features.check_numbers(sieve, wanted)
     fitted = features.cut_clients(sieve, main, schema.keep.min_rows_per_client)

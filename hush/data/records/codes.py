@@ -12,7 +12,7 @@ import polars as pl
 
 from hush.data.records.rules import Rule, Sieve, refusal
 from hush.data.records.schema import Codes, Schema
-from hush.data.records.tables import ROW, Table, open_table, told
+from hush.data.records.tables import ROW, Table, open_table, reporting
 from hush.errors import Mistake
 
 Array = np.ndarray[Any, Any]
@@ -117,7 +117,7 @@ def _long(source: Codes, sieve: Sieve, ids: pl.DataFrame, id_column: str) -> _Or
     )  # fmt: skip
     rows = chosen.join(every, on="key", how="left").select(ROW, "place", "code", kind=kind)
     good = pl.when(pl.col("kind") == _GOOD).then("code").alias("code")
-    with told(table.name):
+    with reporting(table.name):
         tally = rows.select("kind", good).group_by("kind", "code").len().collect(engine="streaming")
     return _Origin(table, source.code, rows, tally)
 
@@ -127,7 +127,7 @@ def _counted(origin: _Origin, source: Codes) -> list[Rule]:
     name, total = origin.table.name, int(origin.tally["len"].sum())
     if origin.of(_ODD):
         found = _first(origin, pl.col("kind") == _ODD, str(source.day))
-        raise Mistake(refusal(origin.table, found, str(source.day), "which is no number of a day: mend it"))
+        raise Mistake(refusal(origin.table, found, str(source.day), "which is no number of a day: correct it"))
     if total and origin.of(_NOWHERE) == total:
         raise Mistake(
             f"no row of {name} names an admission that is there: check codes.admission = {source.admission!r}"
@@ -172,7 +172,7 @@ def _outside(origins: list[_Origin], seen: pl.DataFrame, names: list[str], polic
             bad = origin.tally.filter((pl.col("kind") == _GOOD) & unknown)
             if len(bad):
                 found = _first(origin, (pl.col("kind") == _GOOD) & unknown, origin.column)
-                remedy = "which is not in the vocabulary: mend it, add it, or say features.unknown_codes = 'drop'"
+                remedy = "which is not in the vocabulary: correct it, add it, or say features.unknown_codes = 'drop'"
                 raise Mistake(refusal(origin.table, found, origin.column, remedy))
     dropped = int(seen.filter(unknown)["len"].sum())
     return [Rule("unknown codes", int(seen["len"].sum()), dropped, "the vocabulary does not have them", of="code rows")]
@@ -185,7 +185,7 @@ def _keys(origins: list[_Origin], names: list[str]) -> Array:
     for origin in origins:
         good = origin.rows.filter(pl.col("kind") == _GOOD).join(index, on="code", how="inner", maintain_order="none")
         key = good.select(pl.col("place").cast(pl.Int64) * len(names) + pl.col("at"))
-        with told(origin.table.name):
+        with reporting(origin.table.name):
             found.append(key.collect(engine="streaming").to_series().to_numpy())
     keys: Array = np.concatenate(found)
     keys.sort()

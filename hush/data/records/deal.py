@@ -10,7 +10,7 @@ import numpy as np
 from hush.data.records.build import Records
 from hush.data.records.schema import Deal
 from hush.errors import Mistake
-from hush.rng import PublicSeed
+from hush.random.seeds import PublicSeed
 
 Array = np.ndarray[Any, Any]
 

@@ -1,10 +1,10 @@
 """`diabetes130`: 101,766 real hospital stays of patients with diabetes, as a table with virtual hospitals.
 
-UCI's "Diabetes 130-US Hospitals for Years 1999-2008" (Strack et al. 2014) does not tell the hospitals, so virtual ones
-of nearly equal size are drawn from a public seed: first one patient who died for each, then all other patients in
+UCI's "Diabetes 130-US Hospitals for Years 1999-2008" (Strack et al. 2014) does not name the hospitals, so virtual
+ones of nearly equal size are drawn from a public seed: first one patient who died for each, then all other patients in
 random order. All stays of a patient are in one hospital. A death is a discharge with disposition 11, 19, 20 or 21.
 
-The features are of the whole stay. Left out: disposition and readmission (they tell the label), numbers of stay and
+The features are of the whole stay. Left out: disposition and readmission (they reveal the label), numbers of stay and
 patient, weight (97 % missing), payer, specialty and source of the admission. Everything that shapes the features is
 public: bounds and levels come from the description of the set, the codes from the books of ICD-9-CM.
 """
@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from hush import files
+from hush.data import files
 from hush.errors import Mistake
-from hush.rng import PublicSeed
+from hush.random.seeds import PublicSeed
 
 Array = np.ndarray[Any, Any]
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from hush.data.records.look import UNUSED, Column, Look, look
+from hush.data.records.look import NUMERIC, UNUSED, Column, Look, look
 from hush.errors import Mistake
 
 _CLIENT = r"hospital|clinic|house|site|cent(er|re)|facility|provider|institution|client|ward|krankenhaus|hopital"
@@ -22,7 +22,7 @@ _LEFT = r"^left|disch|leave|exit|end|out|until"
 _DAY = r"^day|_day"
 FEW = 50  # values of a category, at most
 SHORT = 12  # a column with fewer values is a category, whatever its name
-UNIQUE = 0.95  # share of the rows that an id tells apart, at least: a few may be there twice
+UNIQUE = 0.95  # share of the rows that an id distinguishes, at least: a few may be there twice
 
 
 def draft(paths: list[Path], folder: Path) -> str:
@@ -87,7 +87,7 @@ def _written(main: Look, codes: Look | None, folder: Path) -> str:
     if codes:
         link = _link(main, codes)
         code = _pick(_without(codes.columns, {str(link)}), _CODE, lambda c: True)
-        day = _pick(codes.columns, _DAY, lambda c: c.kind == "whole number")
+        day = _pick(codes.columns, _DAY, lambda c: c.kind == "integer")
         assert code is not None
         lines += [
             "",
@@ -105,17 +105,17 @@ def _written(main: Look, codes: Look | None, folder: Path) -> str:
 
 
 def _features(columns: list[Column], has_codes: bool) -> list[str]:
-    """The [features] and [keep] tables: numbers and few-valued texts are features, dates tell the stay."""
+    """The [features] and [keep] tables: numbers and few-valued texts are features, dates give the stay."""
     dates = [column for column in columns if column.kind == "date"]
     came = _pick(dates, _CAME, lambda c: not c.missing)
     left = _pick(_without(dates, {came.name} if came else set()), _LEFT, lambda c: not c.missing)
-    if came is None or left is None:  # one date alone tells no stay
+    if came is None or left is None:  # one date alone gives no stay
         came = left = None
     coded = [c for c in columns if re.search(_CODE, c.name, re.I)]
     codes = [c for c in coded if c.kind == "text" and c.distinct > SHORT]
-    codes += [c for c in coded if "number" in c.kind and (c.distinct > FEW or re.search(_SURELY, c.name, re.I))]
+    codes += [c for c in coded if c.kind in NUMERIC and (c.distinct > FEW or re.search(_SURELY, c.name, re.I))]
     codes = [c for c in columns if c in codes]
-    numbers = [c for c in columns if "number" in c.kind and c not in codes]
+    numbers = [c for c in columns if c.kind in NUMERIC and c not in codes]
     levels = [c for c in columns if c.kind == "text" and c not in codes and c.distinct <= FEW]
     lines = ["", "[features]"]
     if codes:
@@ -155,7 +155,7 @@ def _source(table: Look, folder: Path) -> list[str]:
 
 
 def _id(table: Look) -> Column | None:
-    """The column that tells the rows apart, but for a few that repeat one."""
+    """The column that distinguishes the rows, but for a few that repeat one."""
     fits = [c for c in table.columns if not c.missing and c.kind != "number" and c.distinct >= UNIQUE * table.rows]
     others = [c for c in fits if not re.search(_PATIENT, c.name, re.I)]
     return _pick([*others, *fits], _ID, lambda c: True)

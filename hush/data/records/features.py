@@ -50,7 +50,7 @@ def check_numbers(sieve: Sieve, features: Features) -> None:
         elif wanted.outside == "clamp":
             sieve.change(f"{column} outside", outside, f"{column} is not in {bounds}: taken as the nearer bound")
         else:
-            remedy = f"which is not in {bounds}: mend it, or say numeric.{column}.outside = 'clamp' or 'drop'"
+            remedy = f"which is not in {bounds}: correct it, or say numeric.{column}.outside = 'clamp' or 'drop'"
             sieve.refuse(column, outside, remedy)
 
 
@@ -107,7 +107,7 @@ def categorical(sieve: Sieve, column: str, given: tuple[Value, ...]) -> Block:
     if UNKNOWN in levels:
         sieve.change(f"{column} unknown", outside, f"{column} is missing or not in its list: taken as {UNKNOWN}")
     else:
-        remedy = f"which is not in categorical.{column}: mend it, or add it or {UNKNOWN!r} to the list"
+        remedy = f"which is not in categorical.{column}: correct it, or add it or {UNKNOWN!r} to the list"
         sieve.refuse(column, outside, remedy)
     place = pl.when(outside).then(pl.lit(UNKNOWN)).otherwise(text)
     column_of = place.replace_strict(list(levels), range(len(levels)), return_dtype=pl.Int32)
@@ -117,7 +117,7 @@ def categorical(sieve: Sieve, column: str, given: tuple[Value, ...]) -> Block:
 
 
 def labels(sieve: Sieve, main: Main) -> Array:
-    """0 or 1 by the positive values, or the whole numbers from 0 that stand in the column; int64."""
+    """0 or 1 by the positive values, or the integers from 0 that stand in the column; int64."""
     text, number = sieve.table.text(main.label), sieve.table.number(main.label)
     if main.positive is not None:
         words = [written(value) for value in main.positive]

@@ -9,9 +9,10 @@ from typing import Literal
 import polars as pl
 
 from hush.data.records.schema import Source
-from hush.data.records.tables import Table, files, open_table, readable, told
+from hush.data.records.tables import Table, files, open_table, readable, reporting
 
-Kind = Literal["number", "whole number", "date", "text", "empty", "list, not used", "bytes or times, not used"]
+ColumnKind = Literal["number", "integer", "date", "text", "empty", "list, not used", "bytes or times, not used"]
+NUMERIC = ("number", "integer")
 UNUSED = ", not used"  # the end of such a kind: no key of a schema can name the column
 SHOWN = 8  # values of a column with few
 MARKS = ("?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "Null", "null")  # often stand for "not known"
@@ -22,7 +23,7 @@ class Column:
     """What a column holds; `values` are its commonest, commonest first, where there are few different ones."""
 
     name: str
-    kind: Kind
+    kind: ColumnKind
     distinct: int
     missing: int
     values: tuple[str, ...] = ()
@@ -50,7 +51,7 @@ def look(path: Path) -> Look:
     first = files(path)[0]
     separator = _separator(first) if first.suffix.lower() == ".csv" else ","
     table = open_table(Source(path=str(path), separator=separator))
-    with told(str(path)):
+    with reporting(str(path)):
         rows = int(table.lazy.select(pl.len()).collect(engine="streaming").item())
         table = replace(table, missing=_marks(table))
         # Between commas, a quoted 1,200 is rather a thousand.
@@ -95,7 +96,7 @@ def _comma(table: Table) -> bool:
 def _column(table: Table, name: str, rows: int) -> Column:
     if not readable(table.kinds[name]):
         there = int(table.lazy.select(pl.col(name).count()).collect(engine="streaming").item())
-        unused: Kind = "list, not used" if table.kinds[name].is_nested() else "bytes or times, not used"
+        unused: ColumnKind = "list, not used" if table.kinds[name].is_nested() else "bytes or times, not used"
         return Column(name, unused, 0, rows - there)
     text, number = table.text(name), table.number(name)
     found = table.lazy.select(
@@ -111,16 +112,16 @@ def _column(table: Table, name: str, rows: int) -> Column:
     )
     facts = found.collect(engine="streaming").row(0, named=True)
     known, values = facts["known"], ()
-    kind: Kind = "text"
+    kind: ColumnKind = "text"
     if not known:
         kind = "empty"
     elif facts["plain"] == known:
-        kind = "whole number" if facts["whole"] == known else "number"
+        kind = "integer" if facts["whole"] == known else "number"
     elif facts["dates"] == known:
         kind = "date"
     if facts["distinct"] <= SHOWN:
         often = table.lazy.select(value=text).drop_nulls().group_by("value").len().collect(engine="streaming")
         values = tuple(often.sort(["len", "value"], descending=[True, False])["value"])
-    numeric = kind in ("number", "whole number")
+    numeric = kind in NUMERIC
     lowest, highest = (facts["lowest"], facts["highest"]) if numeric else (None, None)
     return Column(name, kind, facts["distinct"], rows - known, values, lowest, highest)

@@ -20,11 +20,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from hush import files
+from hush.data import files
 from hush.data.records import synthetic
 from hush.data.records.synthetic import ADMISSIONS, CODES, GENDERS, GROUPS, HOSPITALS, Array
 from hush.errors import Mistake
-from hush.rng import PublicSeed
+from hush.random.seeds import PublicSeed
 
 NAME = "premier-like"
 ADMITTED = 1_271_733  # pass the rules on patients
@@ -97,7 +97,7 @@ def _thinned(sizes: Array, count: int) -> Array:
 
 
 def _shared(weights: Array, total: float) -> Array:
-    """Whole numbers in proportion to the weights, at least 1, with the given sum."""
+    """Integers in proportion to the weights, at least 1, with the given sum."""
     ends = np.round(np.cumsum(weights) / weights.sum() * round(total)).astype(np.int64)
     found: Array = np.diff(ends, prepend=0).clip(min=1)
     return found

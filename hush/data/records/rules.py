@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from hush.data.records.schema import Keep, Main
-from hush.data.records.tables import ROW, Table, told, written
+from hush.data.records.tables import ROW, Table, reporting, written
 from hush.errors import Mistake
 
 
@@ -54,7 +54,7 @@ class Sieve:
         """Refuse a value that is there and is not what it must be."""
         found = self.frame.filter(value.is_null() & self.table.text(column).is_not_null())
         if len(found):
-            remedy = "mend it, or add it to missing = [...] if it means 'not known'"
+            remedy = "correct it, or add it to missing = [...] if it means 'not known'"
             if "number" in what:
                 remedy = _sign(str(found[column][0]), self.table.decimal) or remedy
             raise Mistake(refusal(self.table, found, column, f"is no {what}: {remedy}"))
@@ -85,7 +85,7 @@ def kept(table: Table, main: Main, keep: Keep, columns: set[str]) -> Sieve:
     roles |= {"stay": keep.stay, "admitted": keep.admitted, "discharged": keep.discharged}
     roles |= {f"exclude.{column}": column for column in keep.exclude}
     needed = columns | {table.check(column, role) for role, column in roles.items() if column is not None}
-    with told(table.name):
+    with reporting(table.name):
         frame = table.rows().select(ROW, *sorted(needed)).collect()
     if not len(frame):
         raise Mistake(f"{table.name} has no rows: give a table with at least one admission")
@@ -156,7 +156,7 @@ def _days(sieve: Sieve, keep: Keep) -> None:
         column = keep.discharged
         ends = [table.date(end, keep.dates) for end in (keep.admitted, column)]
         for end, value in zip((keep.admitted, column), ends, strict=True):
-            sieve.parsed(end, value, f"date like {keep.dates or '2024-01-31'} (the key dates tells another form)")
+            sieve.parsed(end, value, f"date like {keep.dates or '2024-01-31'} (the key dates sets another form)")
             _undecided(sieve, end, keep)
         days = (ends[1] - ends[0]).dt.total_days()
         wrong, why = days < 0, f"is before {keep.admitted}"
@@ -164,6 +164,6 @@ def _days(sieve: Sieve, keep: Keep) -> None:
         return
     if keep.wrong_dates == "drop":
         sieve.drop("wrong_dates", wrong, f"{column} {why}")
-    sieve.refuse(column, wrong, f"which {why}: mend it, or say wrong_dates = 'drop'")
+    sieve.refuse(column, wrong, f"which {why}: correct it, or say wrong_dates = 'drop'")
     if keep.min_days is not None:
         sieve.drop("min_days", days < keep.min_days, f"fewer than {keep.min_days:g} days in hospital")

@@ -115,7 +115,7 @@ class Keep(_Table):
         if (self.admitted is None) != (self.discharged is None):
             raise ValueError("admitted and discharged go together: give both columns or neither")
         if self.stay is not None and self.admitted is not None:
-            raise ValueError("stay and admitted/discharged both tell the days: give one of them")
+            raise ValueError("stay and admitted/discharged both say the days: give one of them")
         if self.min_days is not None and self.stay is None and self.admitted is None:
             raise ValueError("min_days needs the column stay, or the columns admitted and discharged")
         return self
@@ -165,12 +165,12 @@ class Schema(_Table):
         if self.admissions is not None and self.admissions.id is None:
             raise ValueError("[admissions] needs id, the column that [codes] points at")
         if self.main.id is None and self.keep.duplicates != "refuse":
-            raise ValueError("duplicates needs the column id, by which a duplicate is told")
+            raise ValueError("duplicates needs the column id, by which a duplicate is found")
         wanted, has_codes = self.features, bool(self.codes or self.features.codes)
         if not (wanted.numeric or wanted.categorical or has_codes):
             raise ValueError("[features] names no column: give numeric, categorical or codes")
         if self.main.label in (*wanted.numeric, *wanted.categorical, *wanted.codes):
-            raise ValueError(f"{self.main.label!r} is the label and a feature: it would tell what is to be predicted")
+            raise ValueError(f"{self.main.label!r} is the label and a feature: it would reveal what is to be predicted")
         if not has_codes and (wanted.vocabulary is not None or self.keep.rare_codes is not None):
             raise ValueError("vocabulary and rare_codes are about codes, and there are none")
         return self
@@ -216,7 +216,7 @@ def _sentence(error: ValidationError, where: str) -> str:
     parts = [str(p) for p in first["loc"] if str(p) not in ("float", "int", "str", "bool") and "[" not in str(p)]
     key = ".".join(parts)
     if first["type"] == "extra_forbidden":
-        return f"{where}: key {key!r} is not known: remove it or mend its spelling"
+        return f"{where}: key {key!r} is not known: remove it or correct its spelling"
     if first["type"] == "missing":
         return f"{where}: key {key!r} is missing: add it"
     if first["type"] == "value_error":

@@ -12,7 +12,7 @@ import numpy as np
 import safetensors.torch
 import torch
 
-from hush import files
+from hush.data import files
 from hush.data.records.build import Records, build, fingerprint
 from hush.data.records.rules import Rule
 from hush.data.records.schema import Schema

@@ -5,7 +5,7 @@ and so have critical care and what everybody gets. Codes of a day are drawn from
 
     logit P(died) = base + age + complexity + admission type + severity + diseases (more so in old age) + codes
 
-Every seventh code carries a risk of its own. Most of the risk is in the codes and in what they tell of diseases and
+Every seventh code carries a risk of its own. Most of the risk is in the codes and in what they imply about diseases and
 severity; age alone says little. Hospitals differ in their diseases, severity and admissions.
 
 Areas under the ROC curve, measured at full size: the true risk 0.866, complexity alone 0.645, age alone 0.586. A
@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from hush.rng import PublicSeed
+from hush.random.seeds import PublicSeed
 
 Array = np.ndarray[Any, Any]
 

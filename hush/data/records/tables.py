@@ -129,7 +129,7 @@ def open_table(source: Source) -> Table:
     kinds = {file.suffix.lower() for file in found}
     if kinds not in ({".csv"}, {".parquet"}):
         raise Mistake(f"{source.path} is neither CSV nor Parquet: name a file that ends in .csv or .parquet")
-    with told(source.path):
+    with reporting(source.path):
         if kinds == {".csv"}:
             blank = _even(found, source.separator)
             lazy = pl.scan_csv(found, separator=source.separator, infer_schema=False)
@@ -142,7 +142,7 @@ def open_table(source: Source) -> Table:
 
 
 def _even(paths: list[Path], separator: str) -> list[int]:
-    """Refuse CSV whose rows have more or fewer fields than the header: polars would shift or fill them in silence.
+    """Refuse CSV whose rows have more or fewer fields than the header: polars would silently shift or fill them.
 
     Returns which rows of all files together, from 0, are empty lines.
     """
@@ -183,7 +183,7 @@ def _lines(path: Path) -> TextIO:
 
 
 @contextmanager
-def told(path: str) -> Iterator[None]:
+def reporting(path: str) -> Iterator[None]:
     """Whatever polars says of a broken file becomes the user's mistake."""
     try:
         yield

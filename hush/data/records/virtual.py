@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from hush import files
+from hush.data import files
 
 RARE = 100  # codes in fewer rows are dropped
 ROWS, PUBLIC = 203, 356  # rows of a virtual hospital, and rows that none holds

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from hush.data import load
 from hush.data.fetch import tables
 from hush.data.records import Records, deal, premier, virtual
 from hush.data.records.schema import Deal
-from hush.data.registry import dealing, records
+from hush.data.registry import dealing, load, records
 from hush.data.sparse import Sparse
 from hush.errors import Mistake
 

@@ -20,7 +20,7 @@ def test_a_look_at_a_table(tmp_path: Path) -> None:
     assert (found.rows, found.separator) == (3, ";")
     facts = {c.name: (c.kind, c.distinct, c.missing, c.values, c.lowest, c.highest) for c in found.columns}
     assert facts == {
-        "n": ("whole number", 3, 0, ("1", "2", "3"), 1, 3),
+        "n": ("integer", 3, 0, ("1", "2", "3"), 1, 3),
         "code": ("text", 2, 1, ("007", "11"), None, None),  # 007 is no number: its zeros would be lost
         "day": ("date", 3, 0, ("2024-01-01", "2024-01-02", "2024-01-03"), None, None),
         "x": ("text", 2, 0, ("b", "a"), None, None),
@@ -32,7 +32,7 @@ def test_a_look_at_parquet(tmp_path: Path) -> None:
     frame = {"t": [datetime.date(2024, 1, 1), None], "f": [1.5, None], "b": [True, False]}
     pl.DataFrame(frame).write_parquet(tmp_path / "a.parquet")
     kinds = {c.name: (c.kind, c.missing) for c in look(tmp_path / "a.parquet").columns}
-    assert kinds == {"t": ("date", 1), "f": ("number", 1), "b": ("whole number", 0)}
+    assert kinds == {"t": ("date", 1), "f": ("number", 1), "b": ("integer", 0)}
 
 
 def written(folder: Path, *tables: Path) -> Path:

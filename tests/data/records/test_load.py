@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from hush.data import column, load
-from hush.data.registry import records
+from hush.data.partition import column
+from hush.data.registry import load, records
 from hush.data.sparse import Sparse
 from hush.errors import Mistake
 

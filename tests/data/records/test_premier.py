@@ -6,13 +6,14 @@ import numpy as np
 import polars as pl
 import pytest
 
-from hush.data import fetch, load, store
-from hush.data.fetch import ready, tables
+from hush.data import store
+from hush.data.fetch import fetch, ready, tables
 from hush.data.known import PREMIER, known
 from hush.data.records import build, premier, read_schema, synthetic
+from hush.data.registry import load
 from hush.data.sparse import Sparse
 from hush.errors import Mistake
-from hush.rng import PublicSeed
+from hush.random.seeds import PublicSeed
 
 
 def quiet(line: str) -> None:

@@ -1,0 +1,287 @@
+"""A run in a directory: what it leaves, and how it goes on after a kill."""
+
+import copy
+import fcntl
+import hashlib
+import json
+import math
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save
+from torch import Tensor
+
+from hush.core.rounds import Report
+from hush.core.state import State
+from hush.data import files
+from hush.data.fetch import Say
+from hush.data.sparse import Sparse
+from hush.errors import Mistake
+from hush.experiment import checkpoint, config
+from hush.experiment.config import Config
+from hush.experiment.population import quiet
+from hush.experiment.report import page
+from hush.experiment.resolving import DELTA, Experiment
+from hush.experiment.statement import facts
+from hush.federation.simulated import Simulated, rounds
+from hush.models.kernels import kernels
+from hush.models.metrics import evaluate, mean
+from hush.models.weights import load
+from hush.privacy.card import card
+from hush.privacy.ledger import Ledger
+
+Row = dict[str, Any]
+UNKNOWN = "kernels that were not written down"
+CHECKPOINT = Path("checkpoint") / "state.safetensors"
+# Seconds between two checkpoints, and times what one took, at least: a killed run repeats the rest.
+REST, SHARE = 2.0, 20
+
+
+class _Log:
+    """rounds.jsonl: the rows that the checkpoint vouches for; later ones are dropped and run again."""
+
+    def __init__(self, path: Path, digest: str = hashlib.sha256().hexdigest(), size: int = 0) -> None:
+        kept = path.read_bytes()[:size] if path.exists() else b""
+        self.path, self.size, self.sha = path, size, hashlib.sha256(kept)
+        if self.sha.hexdigest() != digest:
+            raise Mistake(f"{path} is not what the checkpoint vouches for: start the run again in a new directory")
+        files.write(path, kept)
+
+    def append(self, row: Row) -> None:
+        line = (json.dumps(row) + "\n").encode()
+        with self.path.open("ab") as file:
+            file.write(line)
+        self.size += len(line)
+        self.sha.update(line)
+
+    def facts(self) -> dict[str, object]:
+        return {"log": self.sha.hexdigest(), "log_bytes": self.size}
+
+    def flush(self) -> None:
+        """On disk, before the checkpoint that vouches for it."""
+        with self.path.open("rb") as file:
+            os.fsync(file.fileno())
+
+
+@dataclass
+class _Desk:
+    """What is too dear for every round: checkpoint, card and page. They take a twentieth of the time at most."""
+
+    experiment: Experiment
+    path: Path
+    ledger: Ledger
+    log: _Log
+    kernels: dict[str, str]  # by the first round that they computed
+    done: tuple[State, Row] | None = None  # the last round of the log and what vouches for it, not yet kept
+    due: float = -math.inf
+
+    def put(self, state: State, best: Row) -> None:
+        """A round is in the log; keep it, should that be due."""
+        self.done = state, {**best, **self.log.facts(), "kernels": self.kernels}
+        if time.monotonic() >= self.due:
+            self.keep()
+
+    def keep(self) -> None:
+        """Write the last round's checkpoint, if it is not yet, and what a reader sees of it."""
+        if self.done is None or not self.done[0].current:  # a failed round has left nothing to go on from
+            return
+        began = time.monotonic()
+        self.log.flush()
+        checkpoint.save_state(self.path / CHECKPOINT, *self.done)
+        self.show(self.done[0])
+        self.done, self.due = None, time.monotonic() + max(REST, SHARE * (time.monotonic() - began))
+
+    def show(self, state: State) -> None:
+        """The card and the page."""
+        self.ledger.write_card(card(facts(self.experiment, state, self.ledger.events)))
+        page.write(self.path)
+
+
+def open_directory(path: Path, resolved: Config, resume: bool) -> None:
+    """Make the directory for this configuration, or find in it a run of the very same one to resume."""
+    stored = path / "config.toml"
+    try:
+        if stored.exists() and _begun(path):
+            if not resume:
+                raise Mistake(f"{path} already holds a run: add --resume to go on with it, or choose another --out")
+            difference = config.changed(config.read(stored), resolved)
+            if difference:
+                raise Mistake(
+                    f"{path} holds a run with another configuration, {difference}: choose another --out, or delete it"
+                )
+            return
+        if path.exists() and not stored.exists() and not (path.is_dir() and set(path.iterdir()) <= files.drafts(path)):
+            raise Mistake(f"{path} exists and holds no run: choose another --out")
+        files.write(stored, config.dump(resolved).encode())
+    except OSError as error:
+        remedy = "make room there, or choose another --out" if files.full(error) else "choose another --out"
+        raise Mistake(f"{path} cannot be written ({error.strerror}): {remedy}") from None
+
+
+def _begun(path: Path) -> bool:
+    """Whether anything was released or logged there; a run that failed before that may be begun anew."""
+    log = path / "rounds.jsonl"
+    return any((path / name).exists() for name in ("privacy.json", "privacy.jsonl")) or (
+        log.exists() and log.stat().st_size > 0
+    )
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """One process at a time in a run's directory; the lock dies with its process."""
+    with (path / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise Mistake(f"{path} is in use by another process: wait for it or choose another --out") from None
+        yield
+
+
+def execute(experiment: Experiment, path: Path, same_cpu: bool = False, say: Say = quiet) -> Iterator[Row]:
+    """Train in the directory, from its checkpoint if it has one; yields each round's row once written.
+
+    `same_cpu`: refuse to go on where other kernels compute than those that the run had. Else `say` hears of it.
+    """
+    try:
+        with _locked(path):
+            for left in files.drafts(path) | files.drafts(path / CHECKPOINT.parent):
+                left.unlink(missing_ok=True)  # of a process that was killed while it wrote
+            yield from _execute(experiment, path, same_cpu, say)
+    except OSError as error:
+        if not files.full(error):
+            raise
+        raise Mistake(
+            f"{path} cannot be written ({error.strerror}): make room there, then go on with --resume"
+        ) from error
+
+
+def _execute(experiment: Experiment, path: Path, same_cpu: bool, say: Say) -> Iterator[Row]:
+    wanted, task = experiment.config, experiment.task
+    saved, log, spent = path / CHECKPOINT, path / "rounds.jsonl", path / "privacy.json"
+    best: dict[str, Any] = dict.fromkeys(("best_accuracy", "best_balanced", "best_auroc", "best_round"))
+    state, written, facts = None, None, dict[str, Any]()
+    if saved.exists():
+        state, facts = checkpoint.load_state(saved)
+        best = {key: facts.get(key) for key in best}
+        written = _Log(log, facts["log"], facts["log_bytes"])
+    written = written or _Log(log)
+    fingerprint, here = _fingerprint(experiment), kernels()
+    ledger = Ledger.load(spent) if spent.exists() else Ledger(spent, {"task": fingerprint, "kernels": here})
+    # The ledger says what computed the first rounds, the checkpoint what computed those since.
+    ran = dict(facts.get("kernels") or {"1": str(ledger.header.get("kernels", UNKNOWN))})
+    before, number = list(ran.values())[-1], 1 if state is None else state.round + 1
+    if ledger.header.get("task") != fingerprint:
+        left = experiment.scheme.standalone or (path / "model.safetensors").exists()
+        if state is not None and number > wanted.run.rounds and left:
+            return  # a finished run needs neither
+        what = "" if before == here else f", as features do that were made elsewhere (there {before}; here {here})"
+        raise Mistake(
+            f"{path}: the data, the model or a file of your own changed since the run began{what}: choose another --out"
+        )
+    if before != here and number <= wanted.run.rounds:
+        charged = 0 if state is None else state.participation.charged
+        say(_move(path, before, here, number, same_cpu, experiment.scheme.private and len(ledger.events) > charged))
+        ran[str(number)] = here
+        if state is not None:  # before anything is computed: should this process die, the next one knows of it
+            checkpoint.save_state(saved, state, {**facts, "kernels": ran})
+    desk = _Desk(experiment, path, ledger, written, ran)
+    try:
+        for report in rounds(
+            experiment.scheme,
+            task,
+            rounds=wanted.run.rounds,
+            seed=wanted.run.seed,
+            delta=wanted.scheme.delta or DELTA,
+            accountant=wanted.scheme.accountant,
+            transport=Simulated(wanted.run.block, workers=wanted.run.workers, engine=experiment.engine),
+            ledger=ledger,
+            state=state,
+            replay=True,
+        ):
+            row = _row(report, experiment, best)
+            if len(ran) > 1 and str(report.round) in ran:
+                row["kernels"] = here
+            written.append(row)
+            state = report.state
+            desk.put(state, best)
+            yield row
+    finally:
+        desk.keep()
+    assert state is not None
+    desk.show(state)  # a process killed in its last round may have left them behind
+    if experiment.scheme.standalone:
+        return  # nobody's model is everybody's: each client has its own
+    model = copy.deepcopy(task.model)
+    load(model, state.released)
+    files.write(path / "model.safetensors", save({n: t.clone() for n, t in model.state_dict().items()}))
+
+
+def _move(path: Path, before: str, here: str, number: int, same_cpu: bool, ahead: bool) -> str:
+    """The note that other kernels go on; refused where that is asked for, or would release a round twice."""
+    if same_cpu:
+        raise Mistake(f"{path} was computed by {before}, and here it is {here}: go on there, or leave --same-cpu out")
+    if ahead:
+        # Two sums that differ, under the same noise, reveal their difference to whoever sees both.
+        raise Mistake(
+            f"{path} may have released round {number}, by {before}; {here} would release it again with other last bits"
+            " under the same noise: go on there, or begin anew with another --out and --seed"
+        )
+    return f"from round {number} on by {here}, before by {before}: the last bits may differ from those of a run there"
+
+
+def _row(report: Report, experiment: Experiment, best: dict[str, Any]) -> Row:
+    run, task = experiment.config.run, experiment.task
+    score = found = None
+    if task.test is not None:
+        due = report.round % run.eval_every == 0 or report.round == run.rounds
+        rows = task.test if due else task.test.rows(torch.arange(1))
+        found = mean([evaluate(task, weights, rows, workers=run.workers) for weights in report.models])
+        if not math.isfinite(found.loss):
+            raise Mistake(
+                f"round {report.round}: the model yields NaN or infinity on the test data; the run stops here"
+                " and the last good checkpoint stays: lower the training rate or check the model and the data"
+            )
+        if due:
+            score = found
+            # Of a rare class accuracy says little: there the best round is that of the best balanced accuracy.
+            by = "accuracy" if score.auroc is None else "balanced"
+            if best[f"best_{by}"] is None or getattr(score, by) > best[f"best_{by}"]:
+                best.update({f"best_{name}": getattr(score, name) for name in ("accuracy", "balanced", "auroc")})
+                best["best_round"] = report.round
+    return {
+        "round": report.round,
+        "cohort": report.cohort,
+        "aborted": report.aborted,
+        "reason": report.reason,
+        "refused": list(report.refused),
+        "level": experiment.scheme.level,
+        **{name: getattr(score, name, None) for name in ("accuracy", "balanced", "auroc", "loss")},
+        **best,
+        "clip": report.clip,
+        "bytes": report.bytes,
+        "epsilon": report.epsilon,
+        "seconds": round(report.seconds, 3),
+    }
+
+
+def _fingerprint(experiment: Experiment) -> str:
+    """A digest of the weights, the split, the data and own code: a resumed run must have the very same."""
+    digest, task = hashlib.sha256(), experiment.task
+    parts = [*task.model.state_dict().values(), task.split.rows, task.split.starts]
+    for samples in (task.train, task.test, task.public):
+        parts += [*_tensors(samples.inputs), samples.targets] if samples is not None else []
+    for part in parts:
+        digest.update(part.contiguous().numpy().data)
+    for own in sorted(experiment.files):
+        digest.update(own.read_bytes())
+    return digest.hexdigest()
+
+
+def _tensors(inputs: Tensor | Sparse) -> list[Tensor]:
+    return [inputs.starts, inputs.columns, inputs.values] if isinstance(inputs, Sparse) else [inputs]

@@ -1,0 +1,216 @@
+"""The data of a run, and who holds which part of it: found, turned into features, split."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hush.catalogue.entries import Entry
+from hush.catalogue.values import Settings
+from hush.data import partition
+from hush.data.fetch import Say, ready
+from hush.data.known import known
+from hush.data.public import public_batch
+from hush.data.registry import DataSet, load
+from hush.data.samples import Samples, Split, samples
+from hush.data.sparse import Sparse
+from hush.errors import Mistake
+from hush.experiment.own import call
+from hush.experiment.settings import Config, DataTable
+from hush.models.features import unit
+from hush.models.features.front import front
+from hush.parts.trainers.balance import downsample, labels
+from hush.random.seeds import PublicSeed
+
+
+@dataclass(frozen=True)
+class Habit:
+    """What is usual for a data set: used where the configuration and the scheme are silent."""
+
+    clients: int = 100
+    cohort: int = 20
+    model: str = "mlp"
+    loss: str = "cross-entropy"
+    rate: float = 0.1
+    public: str | None = None
+
+
+BINARY = "binary-cross-entropy"
+HABITS = {
+    "fashion-mnist": Habit(clients=6000, cohort=100, model="cnn", rate=0.215, public="mnist"),
+    "mnist": Habit(clients=6000, cohort=100, model="cnn", rate=0.215, public="fashion-mnist"),
+    "cifar10": Habit(clients=100, cohort=20, model="cnn-color", public="cifar100"),
+    "cifar100": Habit(clients=100, cohort=20, model="cnn-color", public="cifar10"),
+    "digits": Habit(clients=130, cohort=30),
+    "premier-virtual": Habit(cohort=100, loss=BINARY),
+    "diabetes130-virtual": Habit(cohort=20, loss=BINARY),
+}
+RECORDS = Habit(cohort=3, loss=BINARY, rate=0.01)  # records with a yes or no to predict
+
+
+def found(name: str, seed: int) -> DataSet:
+    """The named set, with nothing in it that would train without a word and mean something else."""
+    data = load(name, seed=seed) if ".py:" not in name else _own(name)
+    shape = data.train.inputs.shape
+    if len(shape) == 4 and shape[3] <= 4 < shape[1]:
+        raise Mistake(
+            f"{data.name} has pictures of shape {tuple(shape[1:])}, with the channels last: put them first, as in"
+            " x.transpose(0, 3, 1, 2)"
+        )
+    if data.classes < 2 and not data.train.targets.is_floating_point():
+        raise Mistake(f"all labels of {data.name} are 0, so there is nothing to learn: give two classes or more")
+    return data
+
+
+def missing(config: Config) -> str | None:
+    """What of a configuration is not to be had without fetching data or running own code, in words; None if all is."""
+    names = (config.scheme.name, config.data.name, config.data.public, config.model.name, config.model.loss)
+    for name in filter(None, names):
+        if ".py:" in name:
+            return f"{name} is code, which is not run for this"
+    for name in filter(None, (config.data.name, config.data.public)):
+        mine = Path(name).suffix in (".npz", ".toml")
+        if not (Path(name).is_file() if mine else ready(known(name))):
+            return f"{name} is not on this machine"
+    return None
+
+
+def _own(name: str) -> DataSet:
+    found = call(name)
+    if isinstance(found, DataSet):
+        return found
+    if not isinstance(found, tuple) or len(found) not in (2, 3):
+        raise Mistake(f"{name} must return (train, test) or (train, test, public), each (inputs, targets) or a Dataset")
+    parts = [samples(part) for part in found]
+    whole = parts[0].targets
+    classes = 1 if whole.is_floating_point() else int(max(part.targets.max() for part in parts)) + 1
+    public = parts[2] if len(parts) == 3 else None
+    return DataSet(name, parts[0], parts[1], classes, source=name, digest="none known", public=public)
+
+
+def split(config: Config, data: DataSet, habit: Habit, entry: Entry) -> tuple[Config, Split]:
+    """Who holds what, and the configuration that says so in full."""
+    wanted, habit = config.data, replace(habit, clients=entry.usual.get("clients", habit.clients))
+    kind = "pooled" if entry.pooled else wanted.partition or ("column" if data.split else "iid")
+    column = (wanted.column or data.split) if kind == "column" else wanted.column
+    wanted = wanted.model_copy(update={"partition": kind, "column": column})
+    return config.model_copy(update={"data": wanted}), _parts(wanted, data, habit, config.run.seed)
+
+
+def _parts(wanted: DataTable, data: DataSet, habit: Habit, seed: int) -> Split:
+    rows = len(data.train)
+    if wanted.partition == "pooled":
+        return partition.iid(rows, 1, seed)
+    clients = wanted.clients or min(habit.clients, rows)
+    if wanted.partition == "iid":
+        return partition.iid(rows, clients, seed, wanted.size)
+    if wanted.partition == "shards":
+        return partition.shards(data.train.targets, clients, seed, wanted.shards or 2)
+    if wanted.partition == "dirichlet":
+        return partition.dirichlet(data.train.targets, clients, wanted.alpha or 0.5, seed)
+    if wanted.column is None or wanted.column not in data.columns:
+        known = ", ".join(data.columns) or "none"
+        raise Mistake(f"partition 'column' needs the name of a column, not {wanted.column!r} (there are: {known})")
+    split = partition.column(data.columns[wanted.column])
+    if wanted.clients is not None and wanted.clients != len(split):
+        raise Mistake(f"clients={wanted.clients}, but column {wanted.column!r} names {len(split)}: leave clients out")
+    return split
+
+
+def public_size(config: Config, data: DataSet) -> int:
+    """How many rows the public batch takes: 10 pictures, or all public rows of hospital records."""
+    whole = len(data.public) if data.public is not None and isinstance(data.train.inputs, Sparse) else 10
+    return config.data.public_size or whole
+
+
+def public(
+    config: Config, entry: Entry, settings: Settings, data: DataSet, habit: Habit
+) -> tuple[Samples | None, tuple[str, ...]]:
+    """The public batch, where something needs it, and what the card says of it."""
+    chosen = entry.build(replace(settings, noise=1.0)).coordinates.probes and config.scheme.select == "public"
+    if not chosen and config.scheme.clip != "public":
+        return None, ()
+    size, seed = public_size(config, data), config.run.seed
+    name = config.data.public or habit.public
+    if name is not None and name == config.data.name and data.public is None:
+        raise Mistake(f"public={name!r} is the clients' own data: name another set, or give rows that no client holds")
+    if name is not None:
+        batch, note = public_batch(name, size, seed, data.train.inputs.shape[1:])
+    elif data.public is not None:
+        order = torch.from_numpy(PublicSeed(seed).generator("public batch").permutation(len(data.public)))
+        batch, note = (
+            data.public.rows(order[:size]),
+            f"{min(size, len(data.public))} public rows of {data.name}",
+        )
+    else:
+        return None, ()
+    if settings.balance == "downsample":
+        classes = labels(batch.targets)
+        kept = downsample(np.arange(len(classes)), classes, PublicSeed(seed).generator("public batch, downsampling"))
+        if not len(kept):
+            raise Mistake(f"the {len(classes)} public rows have one label, and downsampling needs both: take more")
+        batch, note = batch.rows(torch.from_numpy(kept)), f"{note}, {len(kept)} of them after downsampling"
+    use = f"; steps on it that choose the weights: {settings.probe}" if chosen else ""
+    return batch, (f"public batch: {note}{use}",)
+
+
+def quiet(line: str) -> None:
+    """Says nothing."""
+
+
+def pictured(data: DataSet) -> bool:
+    """Whether its rows are pictures; those of two sides have one channel."""
+    return not isinstance(data.train.inputs, Sparse) and data.train.inputs.dim() in (3, 4)
+
+
+def featured(data: DataSet, settings: Settings, say: Say = quiet) -> DataSet:
+    """The same set with public features of its pictures, or rows of its numbers, in place of them.
+
+    `say` hears how far the features are, where the cache has none.
+    """
+    if isinstance(data.train.inputs, Sparse):
+        return data
+    parts = {name: part for name in ("train", "test", "public") if (part := getattr(data, name)) is not None}
+    inputs = {name: cast(Tensor, part.inputs) for name, part in parts.items()}
+    notes = data.notes
+    if pictured(data):
+        inputs = _of_pictures(
+            {name: x if x.dim() == 4 else x.unsqueeze(1) for name, x in inputs.items()}, settings, data, say
+        )
+        notes += (
+            f"features: scattering of order {settings.scattering_order} in a basis from procedural pictures, for which"
+            " no data is read; what kind of pictures, and the scheme's settings, were chosen on held-out clients of"
+            " Fashion-MNIST: a prior that epsilon does not count",
+        )
+    else:
+        inputs = {name: unit(x) for name, x in inputs.items()}
+    known = {name: replace(part, inputs=inputs[name]) for name, part in parts.items()}
+    return replace(data, **known, notes=notes)
+
+
+def _of_pictures(inputs: dict[str, Tensor], settings: Settings, data: DataSet, say: Say) -> dict[str, Tensor]:
+    """Features of pictures, with progress counted over all parts of the set."""
+    channels, height, width = inputs["train"].shape[1:]
+    for name, images in inputs.items():
+        if images.shape[1:] != (channels, height, width):
+            raise Mistake(
+                f"pictures of {data.name} have the shape {tuple(inputs['train'].shape[1:])} to train and"
+                f" {tuple(images.shape[1:])} in {name}: make them one size"
+            )
+
+    def basis(done: int, of: int) -> None:
+        say(f"basis for features of {data.name}: {done} of {of} procedural pictures")
+
+    made = front((channels, height, width), settings.features or 200, settings.scattering_order, progress=basis)
+    found, before, total = {}, 0, sum(map(len, inputs.values()))
+    for name, images in inputs.items():
+
+        def progress(done: int, of: int, before: int = before) -> None:
+            say(f"features of {data.name}: {before + done} of {total} pictures")
+
+        found[name] = made.features(images, progress)
+        before += len(images)
+    return found

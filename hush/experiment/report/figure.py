@@ -1,0 +1,132 @@
+"""Runs against each other in one static figure: what accuracy costs in bytes and in epsilon."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from matplotlib import rc_context
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+
+from hush.errors import Mistake
+from hush.experiment.report import runs, words
+from hush.experiment.report.runs import Run
+from hush.experiment.report.table import labels
+
+SUFFIXES = (".png", ".svg", ".pdf")
+# Okabe and Ito's colours without the yellow, which is too pale for a line on white.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#333333")
+DASHES = ("-", "--", ":", "-.")
+STYLE: dict[Any, Any] = {
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#e4e2dd",
+    "axes.axisbelow": True,
+    "svg.fonttype": "none",
+}
+
+
+def compare(several: Sequence[Run], out: Path) -> Path:
+    """Draw accuracy against uplink kB per client and, for the private runs, against epsilon (model view).
+
+    A run that sends nothing is a level line at its last accuracy: what can be had for no bytes.
+    """
+    if out.suffix.lower() not in SUFFIXES:
+        raise Mistake(f"out={str(out)!r} must end in one of {', '.join(SUFFIXES)}: for example compare.png")
+    sent = [curve(run, lambda row: runs.kilobytes(row, "up")) for run in several]
+    spent = [curve(run, lambda row: runs.epsilon(row, "model")) for run in several]
+    public = sum(runs.epsilon(run.last, "model") is None for run in several)
+    panels: list[tuple[str, list[list[tuple[float, float]]]]] = [("kB up per client, mean", sent)]
+    if any(spent):
+        panels.append(("epsilon, model view", spent))
+    with rc_context(STYLE):
+        drawn = Figure(figsize=(5.6 * len(panels), 3.9 + 0.2 * len(several)), dpi=150, layout="constrained")
+        FigureCanvasAgg(drawn)
+        axes = drawn.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+        for axis, (title, curves) in zip(axes, panels, strict=True):
+            _panel(axis, title, curves, [level(run) for run in several] if curves is sent else [])
+        axes[0].set_ylabel(" or ".join(dict.fromkeys(words.measure(runs.measure(run)) for run in several)))
+        if any(spent) and public:
+            note = f"{public} run{'s'[: public > 1]} without a guarantee not shown"
+            axes[1].set_title(note, fontsize=9, color="#62666e", loc="left")
+        columns = max(1, min(3, len(several), 3 * len(panels) // 2))
+        drawn.legend(
+            handles=[
+                axes[0].plot([], [], label=_label(run, name), **_look(number))[0]
+                for number, (run, name) in enumerate(zip(several, labels(several), strict=True))
+            ],
+            loc="outside lower center",
+            ncols=columns,
+            frameon=False,
+        )
+        try:
+            out.parent.mkdir(parents=True, exist_ok=True)
+            drawn.savefig(out)
+        except OSError as error:
+            raise Mistake(f"out={str(out)!r} cannot be written ({error.strerror}): give another path") from None
+    return out
+
+
+def curve(run: Run, of: Callable[[runs.Row], float | None]) -> list[tuple[float, float]]:
+    """(cost, accuracy) of the evaluated rounds whose cost a log axis can show."""
+    name = runs.measure(run)
+    found = [(of(row), row[name]) for row in run.rounds if runs.finite(row.get(name))]
+    return [(cost, accuracy) for cost, accuracy in found if cost is not None and cost > 0]
+
+
+def level(run: Run) -> float | None:
+    """The last accuracy of a run that sends nothing."""
+    found = runs.accuracies(run)
+    return found[-1][1] if found and runs.kilobytes(run.last, "up") == 0 else None
+
+
+def _panel(
+    axis: Any, title: str, curves: Sequence[Sequence[tuple[float, float]]], levels: Sequence[float | None]
+) -> None:
+    axis.set_xlabel(title)
+    for number, height in enumerate(levels):
+        if height is not None:
+            axis.axhline(height, **_look(number))
+    costs = [cost for curve in curves for cost, _ in curve]
+    if not costs and any(height is not None for height in levels):
+        axis.set_xticks([])
+        return
+    if not costs:
+        axis.text(0.5, 0.5, "no round evaluated yet", ha="center", va="center", transform=axis.transAxes)
+        return
+    low, high = min(costs), max(costs)
+    if levels or high > 20 * low:
+        _log_axis(axis, low, high)
+    for number, curve in enumerate(curves):
+        if curve:
+            x, y = zip(*curve, strict=True)
+            axis.plot(x, y, **_look(number))
+            axis.plot(x[-1], y[-1], "o", markersize=6, color=_look(number)["color"])
+
+
+def _log_axis(axis: Any, low: float, high: float) -> None:
+    axis.set_xlabel(f"{axis.get_xlabel()} (log scale)")
+    axis.set_xscale("log")
+    # At least a factor of four wide, so that a run of one round has ticks around it.
+    spread = max(1.25, (4 / (high / low)) ** 0.5)
+    axis.set_xlim(low / spread, high * spread)
+    wide = high / low > 300
+    axis.xaxis.set_major_locator(LogLocator(subs=(1.0,) if wide else (1.0, 2.0, 5.0), numticks=20))
+    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 10 else f"{value:.4g}"))
+    axis.xaxis.set_minor_locator(LogLocator(subs=(2.0, 5.0), numticks=20) if wide else NullLocator())
+    axis.xaxis.set_minor_formatter(NullFormatter())
+
+
+def _look(number: int) -> dict[str, Any]:
+    dashes = DASHES[(number // len(COLOURS)) % len(DASHES)]
+    return {"color": COLOURS[number % len(COLOURS)], "linestyle": dashes, "linewidth": 1.8}
+
+
+def _label(run: Run, name: str) -> str:
+    """The run's name, and its scheme where the name does not say it."""
+    label = name if run.scheme in name else f"{name} ({run.scheme})"
+    # matplotlib reads dollars as formulas and hides labels that begin with an underscore.
+    return f" {label}".replace("$", r"\$") if label.startswith("_") else label.replace("$", r"\$")

@@ -1,0 +1,78 @@
+"""How numbers read, everywhere the same: on the page, in the tables, in the figure."""
+
+from hush.experiment.report.runs import finite
+from hush.privacy.shown import shown
+
+_SEES = {
+    "client": {
+        "model": "sees every released model, not who took part",
+        "server": "knows who took part and sees the sum",
+        "colluding": "the server with colluding clients",
+        "upload": "sees single uploads",
+    },
+    "record": {
+        "model": "sees every released model, which may show what clients took part",
+        "server": "knows what clients took part and sees what they send",
+        "upload": "sees single uploads, each with all of its client's noise",
+    },
+}
+_PHASES = {
+    "advertise": "fresh public keys",
+    "share": "keys of the neighbours; shares of two secrets, sealed for each",
+    "mask": "the neighbours' sealed shares; the masked numbers",
+    "consent": "who sent numbers, and a signature on it",
+    "unmask": "these signatures; a share of each neighbour's secret",
+    "numbers": "the masked numbers, to the one server",
+    "seeds": "the mask's seed, to the other server",
+}
+PROTECTED = {"client": "any one client", "record": "any one record of a client"}
+
+
+def sees(view: str, level: str, secure: bool = False, turns: bool = False) -> str:
+    """What an adversary sees, where clients or records are protected; in a secure sum nobody is to see an upload.
+
+    `turns`: who takes part when is public.
+    """
+    found = _SEES[level][view]
+    if turns:
+        found = found.replace("not who took part", "and knows whose turn it was")
+    return found.replace("sees single uploads", "took the masks off single uploads") if secure else found
+
+
+def phase(name: str) -> str:
+    """What travels in a phase of a secure sum."""
+    return _PHASES.get(name, "")
+
+
+def measure(name: str) -> str:
+    """What a measure is called."""
+    return {"accuracy": "accuracy", "balanced": "balanced accuracy", "auroc": "AUROC"}[name]
+
+
+def accuracy(value: float | None) -> str:
+    """Three decimals, or a dash where nothing was evaluated."""
+    return f"{value:.3f}" if value is not None and finite(value) else "–"
+
+
+def kB(value: float) -> str:
+    """Kilobytes of 1,000 bytes: 0.34, 110.9, 22,178."""
+    if value and abs(value) < 10:
+        return f"{value:.2f}"
+    return f"{value:,.1f}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def epsilon(value: float | None) -> str:
+    """Two decimals, more for a small one, rounded up; "none" where there is no guarantee."""
+    if value is None:
+        return "none"
+    if value == 0:
+        return "0"
+    return shown(value) if value < 100 else f"{int(shown(value, 0)):,}"
+
+
+def delta(value: float | None) -> str:
+    """A delta as it is written in the papers: 1e-5."""
+    if value is None:
+        return "not stated"
+    mantissa, _, power = f"{value:.3g}".partition("e")
+    return f"{mantissa}e{int(power)}" if power else mantissa

@@ -1,0 +1,116 @@
+"""What a run's privacy card says of it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from hush.core.integers import Integers
+from hush.core.scheme import Scheme
+from hush.core.state import State
+from hush.core.task import Task
+from hush.experiment.resolving import DELTA, Experiment
+from hush.privacy.events import BatchSampling, Event
+from hush.privacy.facts import Facts
+from hush.privacy.integers import published, shares
+from hush.privacy.sums import IntegerSum
+from hush.privacy.views import paper_epsilon, unnoticed_epsilon, views
+
+_FIGURES = (
+    "the figures of participation here, and those of the server, colluding and upload views, reveal the cohorts: they"
+    " are for the server's side"
+)
+
+_SHARED = "rows are held by several clients: a client is protected, and a person whose rows several of them hold is not"
+
+
+def facts(experiment: Experiment, state: State, events: Sequence[Event]) -> Facts:
+    """What the card says of the run so far, given the events of its ledger."""
+    wanted, sampling = experiment.config, experiment.scheme.sampling
+    delta, level = wanted.scheme.delta or DELTA, experiment.scheme.level or "client"
+    source, claim = experiment.scheme.source, _claim(experiment)
+    return Facts(
+        scheme=wanted.scheme.name,
+        private=experiment.scheme.private,
+        rounds=state.round,
+        delta=delta,
+        accountant=wanted.scheme.accountant,
+        sampling=sampling.kind,
+        population=experiment.task.clients,
+        cohort=sampling.cohort(experiment.task.clients),
+        epsilon=views(events, state.participation, delta, wanted.scheme.accountant),
+        participation_worst=state.participation.worst(),
+        participation_median=state.participation.median(),
+        level=level,
+        **(_batches(events, delta, wanted.scheme.accountant) if level == "record" and events else {}),
+        assumptions=(
+            *(() if sampling.kind == "once" else (_cohorts(experiment.scheme.secure),)),
+            *((_SHARED,) if experiment.task.split.shared else ()),
+        ),
+        uncovered=experiment.scheme.uncovered,
+        unnoised=(
+            *experiment.notes,
+            *filter(None, [experiment.scheme.uncovered]),
+            "how many clients and classes there are, and the shape of the data: assumed public",
+            "hyper-parameters that were given (rates, rounds, ratio): assumed chosen without the clients' data",
+            "test metrics and the best round: on test rows, which nothing protects",
+            *(() if sampling.kind == "once" else (_FIGURES,)),
+        ),
+        trusted=source is not None and not source.shared,
+        tolerance=experiment.scheme.tolerance,
+        dropout=sampling.dropout,
+        slack=experiment.scheme.slack(experiment.task.clients),
+        floating=source is None or source.floating,
+        noise_assumptions=() if source is None else source.assumptions,
+        **_secure(experiment, state.participation.worst() if sampling.kind == "once" else state.round, delta),
+        **{"paper_epsilon": paper_epsilon(events, delta) if events and experiment.published else None, **claim},
+    )
+
+
+def _cohorts(secure: bool) -> str:
+    if secure:
+        return "who took part stays with the server and, in a secure sum, with that cohort's clients"
+    return "who took part stays with the server; how many, with the server and that cohort's clients"
+
+
+def _secure(experiment: Experiment, rounds: int, delta: float) -> dict[str, Any]:
+    """How uploads were added, and the integer noise in them."""
+    scheme, task = experiment.scheme, experiment.task
+    found = scheme.aggregator.secrecy
+    if found is None:
+        return {}
+    whole = _integers(scheme, task, rounds, delta)
+    return {"integers": whole, "secure": found.mode, "servers": found.servers, "corrupt": found.corrupt}
+
+
+def _integers(scheme: Scheme, task: Task, rounds: int, delta: float) -> IntegerSum | None:
+    """The integer noise, and what the published bounds say of it."""
+    source = scheme.source
+    if source is None or source.integer is None:
+        return None
+    place, specs = scheme.stages.index(source), scheme.specs(scheme.coordinates.count(task.layout))
+    before, multiplier, rounding = specs[place], specs[place + 1].noise, specs[place].rounding
+    if rounding is None or multiplier is None or not isinstance(before.form, Integers):
+        return None
+    rate, cohort = scheme.sampling.rate(task.clients), scheme.sampling.cohort(task.clients)
+    floor = max(1.0, (1 - scheme.tolerance) * cohort)
+    noise = shares(source.integer, multiplier, rounding.steps, before.size, floor, rounding.beta)
+    kind: BatchSampling = "fixed" if scheme.sampling.kind == "fixed" else "poisson"
+    spent = published(noise, delta, rate, rounds, kind) if rounds else None
+    loss = before.l2 / rounding.steps - 1
+    width, steps = before.form.width, rounding.steps
+    return IntegerSum(source.integer, width, steps, before.size, before.l2, multiplier, loss, spent)
+
+
+def _claim(experiment: Experiment) -> dict[str, Any]:
+    """What the card says of a scheme whose paper claims a guarantee that does not hold."""
+    if experiment.scheme.baseline:
+        return {"reason": "nothing travels, and the models are what training made of the data"}
+    for claim in (stage.claim for stage in experiment.scheme.stages):
+        if claim is not None:
+            return {"reason": claim.reason, "paper_epsilon": claim.epsilon, "paper_how": claim.how}
+    return {}
+
+
+def _batches(events: Sequence[Event], delta: float, accountant: str) -> dict[str, Any]:
+    """What the card says of the records' batches, which are the same in every round."""
+    found = {name: getattr(events[-1], name) for name in ("batch", "steps", "reach", "batches")}
+    return {**found, "unnoticed_epsilon": unnoticed_epsilon(events, delta, accountant)}

@@ -1,9 +1,0 @@
-"""Features that are known before any data: what comes of a picture before anything is learned.
-
-`hush.features.front.front` makes a front, which turns pictures into rows of a few numbers.
-"""
-
-from hush.features.rows import unit
-from hush.features.scattering import Scattering
-
-__all__ = ["Scattering", "unit"]

@@ -1,0 +1,100 @@
+"""What a client insists on, checked by itself before it trains."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hush.core.scheme import Scheme
+from hush.core.spec import Plan
+from hush.errors import Mistake, Refused
+from hush.federation.charter import Charter
+from hush.parts.stages.clip import LEAST
+from hush.privacy.events import Event
+
+VIEWS = ("server", "colluding", "upload")
+MOST = 1e30  # of a bound that moves
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A client's own minimum. What is not said is not asked for.
+
+    charter   the digest of the one charter that it agreed to
+    noise     the least noise multiplier of a sum, against the server
+    share     the least multiplier of the noise in its own upload
+    secure    only sums that the server cannot take apart
+    clients   the fewest clients that a sum may be opened over
+    rounds    the most rounds that it answers
+    epsilon   the most that it spends over all rounds of its ledger, by view: server, colluding, upload
+    """
+
+    charter: str | None = None
+    noise: float = 0.0
+    share: float = 0.0
+    secure: bool = False
+    clients: int = 0
+    rounds: int | None = None
+    epsilon: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for view in self.epsilon:
+            if view not in VIEWS:
+                raise Mistake(f"a client cannot hold a server to the {view} view: give epsilon for {', '.join(VIEWS)}")
+
+    def agree(self, charter: Charter, scheme: Scheme) -> None:
+        """Refuse a federation before it begins."""
+        if self.charter is not None and charter.digest != self.charter:
+            raise Refused(f"the charter {charter.digest[:16]} is not {self.charter[:16]}, which this client agreed to")
+        secrecy = scheme.aggregator.secrecy
+        if self.secure and secrecy is None:
+            raise Refused("this client demands a secure sum, and the charter's scheme has none")
+        if (self.secure or charter.server) and secrecy is not None and secrecy.servers != 1:
+            raise Refused("both halves of a sum of two servers would travel in one message: take one server")
+        if self.rounds is not None and charter.rounds > self.rounds:
+            raise Refused(f"the charter has {charter.rounds} rounds, and this client answers {self.rounds} at most")
+
+    def check(self, charter: Charter, scheme: Scheme, plan: Plan) -> None:
+        """Refuse a plan that protects less than the charter, or than this client's own minimum.
+
+        The share of noise that a client adds shrinks with the floor, which comes from the server: a cohort has no more
+        clients than the charter's sampling draws, or than are registered where that is random. Where sums are secure
+        the floor is a lower bound of their threshold; elsewhere the upload view holds whatever the server says.
+        """
+        if plan.round > charter.rounds:
+            raise Refused(f"round {plan.round} is past the {charter.rounds} of the charter")
+        expected = scheme.sampling.cohort(charter.population)
+        drawn = largest(scheme, charter.population)
+        if plan.floor > (1 - plan.spare) * drawn + 1e-6:
+            raise Refused(
+                f"round {plan.round} has noise shares for {plan.floor:g} clients, and cohorts of {drawn} at most lose"
+                f" {plan.spare:.0%}: refused"
+            )
+        if plan.floor < self.clients:
+            raise Refused(f"round {plan.round} has a floor of {plan.floor:g}, and this client asks for {self.clients}")
+        if not math.isclose(plan.cohort, expected, rel_tol=1e-9):
+            raise Refused(f"round {plan.round} divides by {plan.cohort:g}, and the charter's cohorts have {expected:g}")
+        if scheme.source is not None and scheme.source.shared and plan.floor < 1 - plan.spare - 1e-9:
+            raise Refused(f"round {plan.round} has noise shares for {plan.floor:g} clients, fewer than one: refused")
+        moves = scheme.specs(scheme.width(plan))[-1].clip is not None
+        if (plan.clip is not None) != moves or (plan.clip is not None and not LEAST <= plan.clip <= MOST):
+            raise Refused(
+                f"round {plan.round} has a bound of {plan.clip}, which the charter's scheme does not: refused"
+            )
+
+    def weigh(self, event: Event | None) -> None:
+        """Refuse a round whose noise is worth less than this client asks for."""
+        noise, share = 0.0, 0.0
+        if event is not None:
+            noise, share = event.noise if event.server is None else event.server, event.share
+        if noise < self.noise:
+            raise Refused(f"the noise is worth {noise:g} against the server, and this client asks for {self.noise:g}")
+        if share < self.share:
+            raise Refused(f"the noise of an upload is worth {share:g}, and this client asks for {self.share:g}")
+
+
+def largest(scheme: Scheme, population: int) -> int:
+    """The largest cohort that an honest server has: beyond six deviations a random one is refused."""
+    expected = scheme.sampling.cohort(population)
+    if scheme.sampling.kind != "poisson":
+        return math.ceil(expected)
+    return min(population, math.ceil(expected + 6 * math.sqrt(expected) + 6))

@@ -1,0 +1,176 @@
+"""One client of a federation: its own rows, draws, memory, ledger and policy, and nothing of anybody else's."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from threading import Lock
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hush.core.engine import Engine
+from hush.core.memory import Kept, Memory
+from hush.core.protocols import ClientRound, Coordinates, Roster
+from hush.core.scheme import Scheme
+from hush.core.spec import Asked, Plan
+from hush.core.task import Block, Enrolled, Population, Problem
+from hush.errors import Aborted, Mistake, Refused
+from hush.federation import messages
+from hush.federation.charter import Charter, roster_digest
+from hush.federation.claims import Claims
+from hush.federation.policy import Policy, largest
+from hush.models.weights import flatten
+from hush.privacy.ledger import Ledger
+from hush.privacy.views import Participation, least, views
+from hush.random.draws import Draws
+from hush.random.seeds import PublicSeed
+from hush.secure.keys import Identity
+from hush.secure.messages import DOWN
+from hush.secure.turns import alone
+
+
+class ClientSession:
+    """Answers one server's messages, phase by phase, round by round.
+
+    A plan is unpacked, held against the charter and the policy, claimed and charged to the client's own ledger, in this
+    order, before anything is trained. `memory` is what the client keeps between rounds; who holds the session settles
+    or discards it, when it is known whether the upload was taken. What a server sends wrongly is Refused.
+    """
+
+    def __init__(
+        self,
+        charter: Charter,
+        scheme: Scheme,
+        problem: Problem,
+        own: Population,
+        draws: Draws,
+        *,
+        identity: Identity | None = None,
+        roster: Roster = (),
+        ledger: Ledger | None = None,
+        claims: Claims | None = None,
+        policy: Policy | None = None,
+        engine: Engine = Engine(),
+    ) -> None:
+        if len(own) != 1 or len(draws) != 1:
+            raise Mistake(f"a session is of one client, and not of {len(own)}: give it its own rows and draws alone")
+        if charter.server and draws.secret.repeatable:
+            raise Mistake("draws that repeat are for simulations: give SecretSeed.system() to a client of a server")
+        charter.check(problem)
+        if charter.scheme != scheme.to_json():
+            raise Refused("the charter's scheme is not the one that this client was given")
+        policy = Policy() if policy is None else policy
+        policy.agree(charter, scheme)
+        if scheme.secure and roster_digest(roster) != charter.roster:
+            raise Refused("the roster is not the charter's: who else is registered decides what a secure sum hides")
+        size = int(own.split.sizes[0])
+        if scheme.level == "record" and size < charter.records:
+            raise Refused(f"the charter counts on {charter.records} records at least, and this client has {size}")
+        sizes = torch.full((1,), size).expand(charter.population)
+        self._enrolled = Enrolled(problem, sizes, own.data)
+        for part in filter(None, (scheme, scheme.poll(problem.layout))):
+            try:
+                part.check(self._enrolled)
+            except Mistake as why:
+                raise Refused(f"the charter's scheme is refused: {why}") from why
+        self._lock, self._people = Lock(), set(roster)
+        self.charter, self.policy, self.memory = charter, policy, Memory()
+        self.ledger = Ledger() if ledger is None else ledger
+        self._scheme, self._problem, self._own, self._draws = scheme, problem, own, draws
+        self._identity, self._engine = identity, engine
+        self._claims = Claims() if claims is None else claims
+        self._start = flatten(problem.model)
+        self._live: dict[tuple[Coordinates, int], Tensor | None] = {}  # the set that was derived last
+        self._joined = Participation(1)
+        self._joined.catch_up(self.ledger.events)
+        self._round: ClientRound | None = None
+        self._numbers: Callable[[], Tensor] | None = None
+
+    @alone
+    def answer(self, data: bytes) -> bytes:
+        """What this client says to a message; Refused where it does not take part. One at a time, from any thread."""
+        try:
+            return self._go_on(data) if data[: len(DOWN)] == DOWN else self._begin(data)
+        except (Mistake, Aborted, ArithmeticError) as why:  # numbers of a plan that no arithmetic takes
+            raise Refused(str(why)) from why
+
+    def _begin(self, data: bytes) -> bytes:
+        """The first message of a round: the plan, and of a secure sum its cohort."""
+        roster: Roster = ()
+        if self._scheme.secure:
+            data, roster = messages.split_roster(data, largest(self._scheme, self.charter.population))
+            if not self._people.issuperset(roster):
+                raise Refused("the cohort has clients that are not on the charter's roster: refused")
+        number = messages.round_of(data)
+        scheme = self._scheme_of(number)
+        plan = self._plan(scheme, data, number)
+        self.policy.check(self.charter, scheme, plan)
+        if roster and not math.isclose(plan.floor, (1 - scheme.tolerance) * len(roster), abs_tol=1e-6):
+            raise Refused(f"round {number} has noise shares for {plan.floor:g} of {len(roster)} clients: refused")
+        spec = scheme.specs(scheme.width(plan), plan.clip)[-1]
+        announced = (data, plan.weights.numpy().tobytes()) if scheme.secure else ()
+        asked = Asked(spec.size, spec.form, number, plan.floor, announced, run=self.charter.run, weighted=spec.weighted)
+        kept = Kept(self.memory, self._draws.names)
+        block = Block(self._problem, self._own, np.zeros(1, np.int64), self._draws, kept)
+        records = int(block.sizes[0])
+        joined = scheme.aggregator.join(asked, roster, self._identity, records)
+        self._charge(scheme, plan)  # when all else is right: a server cannot make a client pay for nothing
+        if joined is None:
+            row = scheme.client(block, plan, self._engine)[0]
+            weight = records if spec.weighted else None
+            return messages.pack_upload(row, number, messages.digest(data), spec.form, weight).data
+        self._round, self._numbers = joined, lambda: scheme.client(block, plan, self._engine)[0]
+        return joined.first(self._numbers)
+
+    def _go_on(self, data: bytes) -> bytes:
+        """A later phase of a secure sum."""
+        if self._round is None or self._numbers is None:
+            raise Refused("this client is in no round that has another phase: refused")
+        return self._round.answer(data, self._numbers)
+
+    def _scheme_of(self, number: int) -> Scheme:
+        """The scheme of a round: the vote on the coordinates is round 0."""
+        if number:
+            return self._scheme
+        poll = self._scheme.poll(self._problem.layout)
+        if poll is None:
+            raise Refused("round 0 is a vote on the coordinates, and the charter's scheme holds none: refused")
+        return poll
+
+    def _plan(self, scheme: Scheme, data: bytes, number: int) -> Plan:
+        coordinates = scheme.coordinates
+        place = coordinates, 0 if coordinates.fixed else number
+        if coordinates.derivable and place not in self._live:
+            live = coordinates.draw(self._problem, PublicSeed(self.charter.seed), place[1], None)
+            self._live = {place: live}
+        derived = self._live[place] if coordinates.derivable else None
+        form, mark = scheme.downlink.form, self.charter.mark
+        plan = messages.unpack_plan(data, self._start, derived, coordinates, scheme.seated, form, mark)
+        if plan.live is not None and len(plan.live) != coordinates.count(self._problem.layout):
+            raise Refused(f"plan of round {number} names {len(plan.live)} coordinates, not as many as agreed: refused")
+        return replace(plan, spare=scheme.spare)
+
+    def _charge(self, scheme: Scheme, plan: Plan) -> None:
+        """Claim the round, and charge it, on disk; a round that would overspend the client's own budget is refused.
+
+        Against the server of a plain sum it counts with a single share: nobody can show it that others answered.
+        """
+        event = scheme.event(plan, self._enrolled, "update" if plan.round else "vote")
+        self.policy.weigh(event)
+        if event is not None and self.policy.epsilon:
+            after = Participation.of(self._joined.state())
+            after.add(least(event), np.zeros(1, np.int64))
+            spent = views((*self.ledger.events, event), after, self.charter.delta, "pld")
+            for view, most in self.policy.epsilon.items():
+                found = spent.get(view, "none")
+                if isinstance(found, str) or found > most:
+                    raise Refused(
+                        f"round {plan.round} would bring epsilon of the {view} view to {found}, past {most:g}"
+                    )
+        elif self.policy.epsilon:
+            raise Refused("this client has a budget, and the charter's scheme has no guarantee")
+        self._claims.claim(self.charter.run, plan.round)
+        if event is not None:
+            self.ledger.record(event)
+            self._joined.add(least(event), np.zeros(1, np.int64))

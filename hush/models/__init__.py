@@ -1,0 +1,1 @@
+"""Networks, losses, metrics, flat weights and public features. May import data, random and errors."""

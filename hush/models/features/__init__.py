@@ -1,0 +1,9 @@
+"""Features that are known before any data: what comes of a picture before anything is learned.
+
+`hush.models.features.front.front` makes a front, which turns pictures into rows of a few numbers.
+"""
+
+from hush.models.features.rows import unit
+from hush.models.features.scattering import Scattering
+
+__all__ = ["Scattering", "unit"]

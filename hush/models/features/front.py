@@ -1,0 +1,119 @@
+"""From pictures to rows of a few numbers, by public numbers alone: everybody can make the same front, without data."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from hush.errors import Mistake
+from hush.models import workers
+from hush.models.features.basis import Basis, normalised
+from hush.models.features.pictures import pictures
+from hush.models.features.scattering import Scattering
+from hush.models.features.store import Numbers, digest, kept
+from hush.random.seeds import PublicSeed
+
+VERSION = 2  # of what a front gives: a change to its parts makes a new one, so that no old file is taken for it
+SIDE = 32  # pixels; a longer side is shrunk to it
+LEAST = 8  # pixels; a shorter side is stretched to it, for scattering keeps one number of four, and not where it was
+MOST = 600  # directions that a basis is made with
+LARGE, MANY, FEW = 4096, 10_000, 4_000  # from so many features on a basis is of few procedural pictures, below of many
+PIECE = 256  # pictures in one go
+
+Progress = Callable[[int, int], None]  # so many pictures of so many are done
+
+
+@dataclass(frozen=True, eq=False)
+class Front:
+    """Scattering, normalised, in a public basis: pictures of one shape to rows of `directions` numbers and a constant.
+
+    `numbers` describe it: who has the same ones has the same front, up to rounding.
+    """
+
+    shape: tuple[int, int, int]
+    scattering: Scattering
+    basis: Basis
+    numbers: Numbers
+
+    @property
+    def width(self) -> int:
+        """How many numbers a row has."""
+        return self.basis.size + 1
+
+    def __call__(self, images: Tensor, progress: Progress | None = None) -> Tensor:
+        """(n, channels, height, width) to (n, width). `progress` hears how far it is."""
+        if images.shape[1:] != self.shape:
+            raise Mistake(f"pictures of shape {tuple(images.shape[1:])} do not fit a front for {self.shape}: make one")
+        out = torch.empty(len(images), self.width)
+        done = 0
+        for found in _pieces(lambda piece: self.basis(_raw(self.scattering, piece)), images, progress):
+            out[done : done + len(found)] = found
+            done += len(found)
+        return out
+
+    def features(self, images: Tensor, progress: Progress | None = None) -> Tensor:
+        """The same, from the cache on disk where these pictures went through this front before."""
+        images = images.contiguous()
+        numbers: Numbers = {"what": "features", "rows": len(images), "images": digest(images), **self.numbers}
+        return kept(numbers, lambda: self(images, progress))
+
+
+def front(
+    shape: tuple[int, int, int], directions: int, order: int = 1, seed: int = 0, progress: Progress | None = None
+) -> Front:
+    """The front for pictures of shape (channels, height, width) that gives `directions` numbers and a constant.
+
+    Of small pictures it gives as many numbers as there are.
+
+    Its basis comes from procedural pictures of the public seed; it is kept in the cache. `progress` hears how many of
+    them are done, where it is not there. Guarantee: no data is read.
+    """
+    scattering = Scattering(order)
+    shape = (shape[0], shape[1], shape[2])
+    if shape[1:] == (1, 1):
+        raise Mistake(f"pictures of one pixel show nothing: give them as a table of shape (rows, {shape[0]})")
+    sides = _sides(shape)
+    size = scattering.shape(torch.Size((shape[0], *sides))).numel()
+    small = (shape[0], min(shape[1], sides[0]), min(shape[2], sides[1]))
+    if not 1 <= directions <= MOST:
+        raise Mistake(f"features={directions} must be 1 to {MOST}: 60 for few bytes, 600 for accuracy")
+    numbers: Numbers = {"version": VERSION, "order": order, "seed": seed}
+
+    def fit() -> Tensor:
+        made = pictures(MANY if size <= LARGE else FEW, small, PublicSeed(seed))
+        features = torch.cat(list(_pieces(lambda piece: _raw(scattering, piece), made, progress)))
+        basis = Basis.fit(features, MOST)
+        return torch.cat([basis.mean[None], basis.directions.t()])
+
+    whole = kept({"what": "basis", "shape": list(small), **numbers}, fit)
+    basis = Basis(whole[0], whole[1:].t())
+    basis = basis.first(min(directions, basis.size))  # small pictures have fewer
+    # As many as there are: who asks for more has the same front, and the same file of it in the cache.
+    return Front(shape, scattering, basis, {**numbers, "shape": list(shape), "directions": basis.size})
+
+
+def _pieces(work: Callable[[Tensor], Tensor], images: Tensor, progress: Progress | None) -> Iterator[Tensor]:
+    """work(images) piece by piece, in their order."""
+    done = 0
+    for found in workers.spread(work, torch.split(images, PIECE)):
+        done += len(found)
+        if progress is not None:
+            progress(done, len(images))
+        yield found
+
+
+def _raw(scattering: Scattering, images: Tensor) -> Tensor:
+    """Normalised scattering features, (n, numbers). Channels of a picture are normalised apart."""
+    small = F.adaptive_avg_pool2d(images, _sides((images.shape[1], images.shape[2], images.shape[3])))
+    found = scattering(small)
+    apart = found.reshape(-1, scattering.channels, *found.shape[2:])
+    return normalised(apart).reshape(len(images), -1)
+
+
+def _sides(shape: tuple[int, int, int]) -> tuple[int, int]:
+    """Height and width as they are scattered: the longer at most SIDE, the shape kept, none below LEAST."""
+    _, height, width = shape
+    ratio = min(1.0, SIDE / max(height, width))
+    return max(LEAST, round(height * ratio)), max(LEAST, round(width * ratio))

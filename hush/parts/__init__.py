@@ -1,0 +1,1 @@
+"""What a scheme is made of: trainers, sampling, coordinates, stages, aggregators, steps. May import core."""

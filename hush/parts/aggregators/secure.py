@@ -1,0 +1,229 @@
+"""The sum of integers, of which the server sees nothing but the sum."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+import torch
+
+from hush.core.integers import Integers, centred
+from hush.core.packing import Codes, Form
+from hush.core.plain import Sum
+from hush.core.protocols import Aggregator, ClientRound, Parts, Roster, Sampling, Secrecy, ServerRound
+from hush.core.single import Unpack
+from hush.core.spec import Asked, Members, Spec, Total, Uploads
+from hush.core.task import Registered
+from hush.errors import Aborted, Mistake
+from hush.parts.aggregators.phases import RECORDS, GraphRound, Halved, HalvesRound, Neighbour
+from hush.parts.sampling import TAIL
+from hush.random.seeds import SecretSeed
+from hush.secure import Identity, Terms, binding, bits, tally
+from hush.secure.driver import Round
+from hush.secure.graph import degree
+from hush.secure.twoserver import Halves
+
+LEAST = 3  # clients of a secure sum: of two, each would know the other's numbers from the sum
+LOST = 1 / 3  # of a cohort at most: two sets of survivors must not both be large enough to be opened
+
+
+@dataclass(frozen=True)
+class SecureSum(Aggregator):
+    """Uploads of integers are added modulo 2^bits by the protocol of hush.secure.
+
+    full     run the whole protocol: keys, shares, masks, consent. Else the numbers are added as they are: of the same
+             uploads the result is the same to the bit (a test holds it so), an abort comes in the same rounds, and the
+             protocol's bytes are counted all the same. For simulations, where one process knows everything anyway
+    servers  1: clients mask each other's numbers. 2: two servers that do not collude, with far fewer bytes
+    corrupt  the part of a cohort that may help the server, against which the graph is chosen
+
+    Guarantee: the server, with up to `corrupt` of a cohort, learns the sum over at least the threshold of its clients
+    and nothing else. What the sum reveals is for the noise in it to hide.
+    """
+
+    full: bool = False
+    servers: Literal[1, 2] = 1
+    corrupt: float = 0.1
+
+    def __post_init__(self) -> None:
+        if self.servers not in (1, 2):
+            raise Mistake(f"servers={self.servers} must be 1 or 2")
+        if not 0 <= self.corrupt < 1 - 2 * LOST + 1e-9:
+            raise Mistake(f"corrupt={self.corrupt} must be from 0 to {1 - 2 * LOST:.2f}: clients that help the server")
+
+    @property
+    def secrecy(self) -> Secrecy:
+        """The server sees the sum alone."""
+        return Secrecy("full" if self.full else "simulated", self.servers, self.corrupt)
+
+    def check(self, scheme: Parts, task: Registered, upload: Spec) -> None:
+        """Refuse what it cannot add, or could not open."""
+        sampling, expected = scheme.sampling, scheme.sampling.cohort(task.clients)
+        width(upload.form, 1)
+        if sampling.tolerance is not None and sampling.tolerance > LOST:
+            raise Mistake(
+                f"tolerance={sampling.tolerance} is more than a third: with half of a cohort a server could open two"
+                " sums; lower it"
+            )
+        if sampling.floor < LEAST:
+            raise Mistake(
+                f"floor={sampling.floor} of the sampling lets a sum have fewer than {LEAST} clients: raise it"
+            )
+        if expected < sampling.floor:
+            raise Mistake(
+                f"cohort={expected:g} is below the {sampling.floor} clients that a secure sum needs: take larger"
+                " cohorts"
+            )
+
+    def tolerance(self, dropout: float) -> float:
+        """As many as it can lose, so that aborts are far from where cohorts end up; none where nobody drops out."""
+        return LOST if dropout else 0.0
+
+    def combine(self, uploads: Iterable[Uploads], asked: Asked) -> Total:
+        """From blocks of uploads, one row per client; fewer than the threshold abort the round."""
+        people = {client: identity(asked.secret, client) for client in asked.cohort.tolist()}
+        terms = self.terms(asked, tuple((client, one.public) for client, one in people.items()))
+        return self._masked(uploads, asked, terms, people) if self.full else self._added(uploads, asked, terms)
+
+    def join(self, asked: Asked, roster: Roster, own: object, records: int) -> ClientRound:
+        """A client of the protocol, by terms that it finds itself."""
+        if not isinstance(own, Identity):
+            raise Mistake("a secure sum needs the client's own key: give its session an Identity")
+        terms, weight = self.terms(asked, roster), records if asked.weighted else None
+        return Neighbour(terms, own, weight) if self.servers == 1 else Halved(terms, own, weight)
+
+    def open(self, asked: Asked, roster: Roster, unpack: Unpack) -> ServerRound:
+        """The server of the protocol: masks are real, whatever `full` says."""
+        terms = self.terms(asked, roster)
+        return GraphRound(terms, asked) if self.servers == 1 else HalvesRound(terms, asked)
+
+    def terms(self, asked: Asked, cohort: Roster) -> Terms:
+        """What the cohort agrees on: the noise relies on `floor` clients, and fewer never open a sum.
+
+        A client finds the same terms from its plan and the cohort's keys, so that it need not believe the server: a
+        floor that would make its share of noise too small is refused, or is a threshold that cannot be reached.
+        """
+        n, least, helpers = len(cohort), self.threshold(len(cohort), asked.floor), self.colluding(len(cohort))
+        if least > n:
+            raise Mistake(
+                f"a cohort of {n} cannot open a sum that needs {least} clients, for the floor={asked.floor:g} of its"
+                f" noise and its threshold (at least {LEAST}): take larger cohorts"
+            )
+        return Terms.choose(
+            asked.run,
+            asked.round,
+            cohort,
+            width(asked.form, n),
+            asked.size,
+            binding(*asked.announced),
+            dropout=(n - least) / n,
+            corrupt=helpers / n,
+        )
+
+    def threshold(self, cohort: int, floor: float) -> int:
+        """The fewest clients of a cohort whose sum is opened, where noise shares are sized for `floor` of them."""
+        n = cohort
+        return max(LEAST, math.ceil(floor), (n + self.colluding(n)) // 2 + 1, n - math.floor(LOST * n))
+
+    def colluding(self, cohort: int) -> int:
+        """How many clients of a cohort may collude with the server: `corrupt` of it, rounded up."""
+        return math.ceil(self.corrupt * cohort - 1e-9)
+
+    def slack(self, sampling: Sampling, population: int, tolerance: float) -> float:
+        """The probability that one client's presence decides whether a sum is opened, if others drop out independently.
+
+        Of n clients with the one client, t must stay. It decides only if it is drawn, and at least n - t of the others
+        drop out (it is the next one to leave, or the one that is just enough), or so many of the neighbours of somebody
+        that one more leaves too few of them to open a secret. Each of the others drops out with probability
+        `sampling.dropout` at most, so that a binomial tail bounds both, whatever the rates below that are.
+        """
+        return _slack(self, sampling, population, tolerance)
+
+    def _masked(self, uploads: Iterable[Uploads], asked: Asked, terms: Terms, people: dict[int, Identity]) -> Total:
+        protocol = (Round if self.servers == 1 else Halves)(terms, people)
+        sizes: dict[int, float] = {}
+        try:
+            protocol.begin()
+            for rows, records, _, clients in uploads:
+                for client, row, size in zip(_names(clients), rows, records.tolist(), strict=True):
+                    protocol.add(client, row.int().numpy())
+                    sizes[client] = size
+                del rows  # before the next ones are made
+            outcome = protocol.finish()
+        finally:
+            self._note(asked, terms, protocol.tally)
+        body = centred(torch.from_numpy(outcome.residues.astype(np.int64)), terms.bits)
+        weight = math.fsum(sizes[client] for client in outcome.survivors)
+        return Total(body, len(outcome.survivors), weight, refused=outcome.refused)
+
+    def _added(self, uploads: Iterable[Uploads], asked: Asked, terms: Terms) -> Total:
+        present: list[int] = []
+
+        def named() -> Iterable[Uploads]:
+            for block in uploads:
+                present.extend(_names(block.clients))
+                yield block
+                del block
+
+        total = Sum().combine(named(), asked)
+        self._note(asked, terms, tally.expected(terms, present, self.servers))
+        why = terms.stuck(present, self.servers)
+        if why is not None:
+            raise Aborted(why)
+        return replace(total, body=centred(total.body, terms.bits))
+
+    def _note(self, asked: Asked, terms: Terms, bytes: tally.Tally) -> None:
+        if asked.weighted:  # the number of records behind the numbers
+            row = next(row for row, phase in enumerate(bytes.phases) if phase in tally.CARRIERS)
+            bytes.up[row, bytes.up[row] > 0] += RECORDS.size
+        asked.note(asked.cohort, bytes, bits.length(terms.size, terms.bits))
+
+
+@lru_cache(maxsize=64)
+def _slack(found: SecureSum, sampling: Sampling, population: int, tolerance: float) -> float:
+    """See SecureSum.slack; it is asked for in every round."""
+    rate, drops, total = sampling.rate(population), sampling.dropout, 0.0
+    if drops == 0:
+        return 0.0
+    from scipy.stats import binom  # slow to import
+
+    for others, likely in zip(*sampling.others(population), strict=True):
+        n = int(others) + 1
+        if n < max(LEAST, sampling.floor):
+            continue  # aborted with the client and without it, but for what sampling.slack counts
+        least = found.threshold(n, round((1 - tolerance) * n, 9))
+        decided = float(binom.sf(n - least - 1, others, drops)) if least < n else 1.0
+        if found.servers == 1 and decided < 1:
+            near, shares = degree(n, (n - least) / n, found.colluding(n) / n)
+            if near < n - 1:  # where all are neighbours, they are too few only if all are
+                decided += n * float(binom.sf(near - shares - 1, near, drops))
+        total += float(likely) * min(1.0, decided)
+    return rate * min(1.0, total + (2 * TAIL if total else 0.0))
+
+
+def width(form: Form, clients: int) -> int:
+    """The bits of a number in the sum: as the form says, or so many that a sum of codes cannot wrap."""
+    if isinstance(form, Integers):
+        return form.width
+    if isinstance(form, Codes):
+        return max(2, (form.top * clients).bit_length() + 1)
+    raise Mistake(f"{type(form).__name__} cannot be added modulo 2^b: make integers of them with hush.secured")
+
+
+def _names(clients: Members | None) -> list[int]:
+    if clients is None:
+        raise Mistake("SecureSum must know whose uploads they are: use a transport that says so")
+    found: list[int] = clients.tolist()
+    return found
+
+
+def identity(secret: SecretSeed, client: int) -> Identity:
+    """A simulated client's long-term key."""
+    return Identity(secret.key("identity", client))
+
+
+def run_name(secret: SecretSeed) -> str:
+    """The name of a simulated run."""
+    return secret.key("run").hex()

@@ -1,0 +1,7 @@
+"""Local training: what a client does with its own data."""
+
+from hush.parts.trainers.balance import Balance
+from hush.parts.trainers.dpsgd import Divisor, Dpsgd
+from hush.parts.trainers.sgd import Sgd
+
+__all__ = ["Balance", "Divisor", "Dpsgd", "Sgd"]

@@ -1,0 +1,126 @@
+"""Plain stochastic gradient descent at the clients (the first paper's Algorithms 2 and 5)."""
+
+import math
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hush.core.engine import Engine
+from hush.core.protocols import Trainer
+from hush.core.spec import Plan
+from hush.core.task import Block
+from hush.errors import Mistake
+from hush.models.traits import seeded, traits
+from hush.parts.trainers.balance import Balance, downsample, labels
+from hush.parts.trainers.cohort import descend
+from hush.random.draws import Draws
+
+
+@dataclass(frozen=True)
+class Sgd(Trainer):
+    """`steps` iterations w <- w - rate * grad f(batch; w), no momentum; the update is w - w_{t-1}.
+
+    Each batch holds `batch` rows drawn without replacement from the client's own (all of them where it
+    has no more, or where batch is None). With `epochs` in place of steps a client takes ceil(rows / batch)
+    steps in each of them: its rows in a fresh order, cut in batches, the last of which may be smaller. With
+    `free`, every weight trains and only the live ones are reported; without, the others stay at the values
+    that the round began with. With `balance` "downsample" a client trains in each round on so many random rows of each
+    class, 0 and 1, as it has of the rarer one (the first paper's footnote 10): a client without that class moves
+    nothing.
+
+    Guarantee: none by itself. Whatever a client leaves out, its update is one vector that a later clip bounds, so
+    downsampling within clients changes nothing for schemes that protect whole clients.
+    """
+
+    settings: ClassVar[tuple[str, ...]] = ("rate", "steps", "epochs", "batch", "balance", "share")
+
+    rate: float
+    steps: int | None
+    batch: int | None
+    free: bool = False
+    epochs: int | None = None
+    balance: Balance = "none"
+
+    def __post_init__(self) -> None:
+        if not self.rate > 0:
+            raise Mistake(f"rate={self.rate} must be positive")
+        for name in ("steps", "batch", "epochs"):
+            number = getattr(self, name)
+            if number is not None and number < 1:
+                raise Mistake(f"{name}={number} must be at least 1")
+        if (self.steps is None) == (self.epochs is None):
+            raise Mistake(f"steps={self.steps} and epochs={self.epochs}: give one of them, and None for the other")
+        if self.balance not in ("none", "downsample"):
+            raise Mistake(f"balance={self.balance!r} is not for plain SGD: choose none or downsample")
+
+    def fit(self, block: Block, plan: Plan, engine: Engine = Engine()) -> Tensor:
+        """The updates of the live coordinates, one row per client."""
+        random = traits(block.problem.model, block.data.inputs).random
+        kept = None
+        if self.balance == "downsample":
+            kept = [self._kept(block, place, plan.round) for place in range(len(block))]
+        sizes = block.sizes.tolist() if kept is None else [len(rows) for rows in kept]
+        groups: dict[tuple[int, bool], list[int]] = {}
+        for place, count in enumerate(sizes):
+            # Clients whose batches have the same sizes train together, each alone if the model draws random
+            # numbers, so that its draws do not depend on the block.
+            key = (place, False) if random else (self._used(count), self._whole(count))
+            groups.setdefault(key, []).append(place)
+        if len(groups) == 1 and not random and sizes[0]:
+            return self._train(block, plan, kept, engine)
+        weights, live = plan.weights, plan.live
+        updates = weights.new_zeros(len(block), weights.numel() if live is None else live.numel())
+        for _, places in sorted(groups.items()):
+            if not sizes[places[0]]:
+                continue
+            some = None if kept is None else [kept[place] for place in places]
+            draw = int(block.draws.generator(places[0], "dropout", plan.round).integers(2**63)) if random else 0
+            with seeded(draw) if random else nullcontext():
+                updates[places] = self._train(block.pick(places), plan, some, engine)
+        return updates
+
+    def _train(self, block: Block, plan: Plan, kept: list[Tensor] | None, engine: Engine) -> Tensor:
+        """Clients whose batches have the same sizes: all rows of each, or drawn ones. `kept`: of these rows alone."""
+        sizes = block.sizes.tolist() if kept is None else [len(rows) for rows in kept]
+        if self._whole(sizes[0]):
+            order, size, steps = None if kept is None else torch.stack(kept).unsqueeze(1), sizes[0], self._passes
+        else:
+            drawn = [self._order(block.draws, place, count, plan.round) for place, count in enumerate(sizes)]
+            if kept is not None:
+                drawn = [rows[places] for rows, places in zip(kept, drawn, strict=True)]
+            order = torch.stack(drawn)
+            assert self.batch is not None
+            size = self.batch
+            steps = self._passes * math.ceil(order.shape[2] / size)
+        trained = None if self.free else plan.live
+        found = descend(block, plan.weights, trained, order, size, steps, self.rate, engine)
+        return found if trained is plan.live else found[:, plan.live]
+
+    @property
+    def _passes(self) -> int:
+        """How often rows are drawn: for each step, or for each epoch."""
+        return (self.steps or 0) + (self.epochs or 0)
+
+    def _whole(self, count: int) -> bool:
+        """Whether a client with so many rows takes all of them in every step."""
+        return self.batch is None or count <= self.batch
+
+    def _used(self, count: int) -> int:
+        """How many of a client's rows a pass goes over."""
+        return count if self.batch is None or self.epochs is not None else min(count, self.batch)
+
+    def _kept(self, block: Block, place: int, round: int) -> Tensor:
+        """Positions among the client's rows with as many of each class."""
+        classes = labels(block.data.targets[block.rows(place)])
+        rng = block.draws.generator(place, "downsampling", round)
+        return torch.from_numpy(downsample(np.arange(len(classes)), classes, rng))
+
+    def _order(self, draws: Draws, place: int, count: int, round: int) -> Tensor:
+        """Positions among the client's `count` rows: (steps, batch), or (epochs, count)."""
+        rng = draws.generator(place, "batch", round)
+        order = rng.permuted(np.tile(np.arange(count), (self._passes, 1)), axis=1)
+        return torch.from_numpy(order[:, : self._used(count)].copy())

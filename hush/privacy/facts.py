@@ -1,0 +1,56 @@
+"""What a run knows about its own privacy."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hush.privacy import sums
+from hush.privacy.events import BatchSampling, Cohorts, Level
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a run knows about its own privacy. epsilon: the views, by name; a value may be "none".
+
+    batch, steps, reach, batches: see Event; for level record. unnoticed_epsilon: see views.unnoticed_epsilon.
+    uncovered: what is used of the records that no noise covers. trusted: the noise is the server's. floating: it is
+    of real numbers, drawn in floating point. noise_assumptions: its own. paper_how: what the paper's own figure is,
+    where the run has no guarantee and the paper claims one. integers: the noise, where it is of integers. secure,
+    servers, corrupt: see SecureSum; simulated is one that is not full. tolerance: the part of a cohort that shares of
+    noise are not sized for. dropout: the declared probability that a drawn client drops out; slack: what of a round's
+    delta an abort takes under it.
+    """
+
+    scheme: str
+    private: bool
+    rounds: int
+    delta: float | None
+    accountant: str
+    sampling: Cohorts
+    population: int
+    cohort: float
+    epsilon: Mapping[str, float | str] = field(default_factory=dict)
+    participation_worst: int = 0
+    participation_median: float = 0.0
+    noise_source: str = "simulation seed: not a deployment"
+    assumptions: tuple[str, ...] = ()
+    unnoised: tuple[str, ...] = ()
+    paper_epsilon: float | None = None
+    reason: str = "the updates travel without a bound and without noise"
+    level: Level = "client"
+    batch: float = 1.0
+    steps: int = 1
+    reach: int = 1
+    batches: BatchSampling = "poisson"
+    unnoticed_epsilon: float | None = None
+    uncovered: str | None = None
+    trusted: bool = False
+    floating: bool = True
+    noise_assumptions: tuple[str, ...] = ()
+    paper_how: str | None = None
+    integers: sums.IntegerSum | None = None
+    secure: sums.Secure | None = None
+    servers: int = 1
+    corrupt: float = 0.0
+    tolerance: float = 0.0
+    dropout: float = 0.0
+    slack: float = 0.0

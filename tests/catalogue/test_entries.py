@@ -1,0 +1,53 @@
+"""Entries of the catalogue: private forms around their own stages, and which settings a scheme listens to."""
+
+from dataclasses import replace
+
+import pytest
+
+from hush.catalogue.entries import ENTRIES
+from hush.catalogue.forms import SHARES, Entry
+from hush.catalogue.values import Settings
+from hush.core.scheme import Scheme
+from hush.core.task import Task
+from hush.errors import Mistake
+from hush.parts.sampling import Fixed
+from hush.parts.stages import Clip, Noise, Sense
+from hush.parts.trainers import Sgd
+
+KNOBS = Settings(noise=1.0, clip=Clip(1.0))
+
+
+def test_a_private_form_keeps_all_stages_of_its_own() -> None:
+    for entry in (*ENTRIES.values(), replace(ENTRIES["top-k-ef"], protection=SHARES)):
+        if entry.level == "client":
+            assert entry.example.stages[:-2] == entry.build(KNOBS).stages
+    assert [type(stage) for stage in ENTRIES["fl-cs-dp"].example.stages] == [Sense, Clip, Noise]
+
+
+@pytest.mark.parametrize("name", ["fl-std", "two-bit"])
+def test_a_stage_that_cannot_stand_before_a_clip_is_refused(name: str, task: Task) -> None:
+    private = replace(ENTRIES[name], protection=SHARES)
+    with pytest.raises(Mistake):
+        private.example.check(task)
+
+
+def test_which_settings_an_entry_has() -> None:
+    assert ENTRIES["fl-top"].has("ratio")
+    assert not ENTRIES["fl-std"].has("ratio")
+    assert ENTRIES["two-bit"].has("follow")
+    assert ENTRIES["qsgd"].has("bits")
+
+
+def test_a_function_listens_to_what_it_reads() -> None:
+    """A number of its own in a part is none that a setting could change."""
+    entry = Entry("own", "", lambda k: Scheme(Sgd(0.1, k.steps, 5), Fixed(5), stages=(Clip(k.gamma),)))
+    listens = ("steps", "gamma", "average", "downlink_bits", "momentum", "server_rate")
+    assert all(entry.has(name) for name in listens)
+    assert not any(entry.has(name) for name in ("rate", "batch", "epochs", "clip", "noise", "sampling", "ratio"))
+
+
+def test_what_an_entry_protects_is_what_its_scheme_protects() -> None:
+    for entry in ENTRIES.values():
+        assert entry.level == entry.example.level == ("client" if entry.protection else entry.build(KNOBS).level)
+    fixed = Entry("own", "", lambda k: Scheme(k.sgd(), k.cohorts(), stages=(Clip(1.0), Noise(2.0))))
+    assert (fixed.level, fixed.sampling.kind) == ("client", "poisson")
