@@ -40,10 +40,12 @@ test-kernels: $(VENV)/installed
 	$(KERNELS) $(BIN)/pytest tests/contracts tests/reference tests/parts/trainers tests/models tests/core/test_rounds.py \
 	  tests/experiment/test_resume.py tests/cli/test_recommended.py
 
-# The tables and figures of the papers' READMEs, from their results; the table of settings, from their declarations.
+# The tables and figures of the papers' READMEs, from their results; the table of settings, from their declarations;
+# what `hush schemes` shows, from the catalogue.
 tables: $(VENV)/installed
 	@$(BIN)/hush reproduce --tables
 	@$(BIN)/hush settings --markdown > docs/settings.md
+	@$(BIN)/python -m hush.experiment.listing
 
 # About half an hour on a quiet machine; builds an environment for each peer the first time.
 bench: $(VENV)/installed

@@ -7,6 +7,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from hush.experiment import listing
 from hush.experiment.settings import SETTINGS, Config, Setting
 
 _INTRODUCTION = """A run takes its settings from a TOML file (a table for each section below), options and `--set`:
@@ -25,7 +26,7 @@ def settings(
     markdown: Annotated[bool, typer.Option("--markdown", hidden=True, help="Print docs/settings.md.")] = False,
 ) -> None:
     """List every setting with its default and meaning: options and --set of `hush run`, keys of a TOML file."""
-    found = list(SETTINGS.values()) if scheme is None else _of(scheme)
+    found = list(SETTINGS.values()) if scheme is None else listing.settings(scheme)
     if json:
         rows = [{"key": one.key, "type": one.kind, "default": one.default, "help": one.help} for one in found]
         print(encoder.dumps(rows, indent=1))
@@ -61,9 +62,3 @@ def _page(found: list[Setting]) -> str:
 def word(value: Any) -> str:
     """A value as TOML has it, but for the quotes."""
     return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _of(name: str) -> list[Setting]:
-    from hush.experiment.defaults import of_scheme  # torch is slow to import
-
-    return of_scheme(name)

@@ -46,6 +46,10 @@ def test_import_hush(tmp_path):
         "settings",
         "settings --help",
         "settings --json",
+        "settings fl-top-dp",
+        "schemes",
+        "schemes fl-top-dp",
+        "schemes --json",
     ],
 )
 def test_commands(words, tmp_path):
