@@ -67,18 +67,18 @@ def timed(found: dict[str, Times], name: str) -> Iterator[None]:
 
 
 def features(found: dict[str, Times]) -> None:
-    """All pictures of the set, with the basis and without, in an empty cache; then from it."""
+    """All images of the set, with the basis and without, in an empty cache; then from it."""
     data = load("fashion-mnist")
     for order in (1, 2):
-        knobs = Settings(clip=entries.entry("hush").settings["clip"], features=600, scattering_order=order)
+        settings = Settings(clip=entries.entry("hush").settings["clip"], features=600, scattering_order=order)
         with timed(found, f"basis, order {order}"):
             front((1, *SIDE), 600, order)
         with timed(found, f"features in it, order {order}"):
-            featured(data, knobs)
+            featured(data, settings)
         parts = found[f"basis, order {order}"], found[f"features in it, order {order}"]
         found[f"features, order {order}"] = {kind: sum(part[kind] for part in parts) for kind in ("wall", "CPU")}
         with timed(found, f"features from the cache, order {order}"):
-            featured(data, knobs)
+            featured(data, settings)
 
 
 def training(found: dict[str, Times], folder: Path) -> None:
@@ -176,7 +176,7 @@ def main() -> int:
         print(f"{name}: {found[name]['wall']:.1f} s, goal {goal:g} s: {'missed' if name in missed else 'met'}")
     if chosen.out:
         figures: dict[str, Any] = {
-            "what": "features of 70,000 pictures of Fashion-MNIST, 60 rounds of hush on them, fl-top-dp beside it",
+            "what": "features of 70,000 images of Fashion-MNIST, 60 rounds of hush on them, fl-top-dp beside it",
             "how": f"seconds by the wall and of CPU, {workers.count(None)} workers; hush has about 300 clients in a"
             f" round and fl-top-dp about 100, of which the quickest of {chosen.rounds} rounds counts {ROUNDS} times;"
             f" scattering: CPU seconds per 1,000 images, minimum of {chosen.turns} turns",

@@ -5,7 +5,8 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
 from sklearn.datasets import load_digits
 from torch import nn
 
@@ -19,8 +20,10 @@ from hush.parts.trainers import memory
 from hush.random.seeds import PublicSeed
 
 # A busy machine must not fail a test: no limits on seconds, and the same cases each time.
-settings.register_profile("hush", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("hush")
+hypothesis_settings.register_profile(
+    "hush", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+hypothesis_settings.load_profile("hush")
 
 torch.set_num_threads(1)
 
@@ -58,7 +61,7 @@ def task(make: Make) -> Task:
 
 
 @pytest.fixture
-def knobs() -> Settings:
+def settings() -> Settings:
     """Settings that fit the small task: batches of 5, so that 6 of 12 clients have no more rows than that."""
     given = {"sampling": Fixed(5), "ratio": 0.1, "rate": 0.2, "steps": 3, "batch": 5, "probe": 4, "clip": Clip(0.45)}
     return Settings(**given, noise=0.8, precision=4, chunks=10)

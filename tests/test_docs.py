@@ -177,7 +177,7 @@ def test_files_in_the_layout_lines_exist():
                 assert (ROOT / room / file).is_file(), line
 
 
-def test_the_pictures_show_every_room():
+def test_the_diagrams_show_every_room():
     rooms, _ = [body for _, body in blocks("docs/design.md", "mermaid")]
     assert [name for name in ROOMS if not re.search(rf"\b{name}\b", rooms)] == []
     assert " < ".join(ROOMS) in " ".join((ROOT / "docs/design.md").read_text().split())

@@ -47,7 +47,7 @@ def test_two_rounds(path, tmp_path, monkeypatch, capsys):
         ]
     if wanted.data.name == "diabetes130":
         small = ["--data", HOSPITAL, "--clients", "100", "--cohort", "50", "--rounds", "2"]
-    if wanted.model.name == "cnn-color":  # which asks for larger pictures
+    if wanted.model.name == "cnn-color":  # which asks for larger images
         small += ["--model", "mlp"]
     if (wanted.data.public_size or 0) > 64 and "digits" in small:  # the public rows of the digits
         smaller = tmp_path / path.name

@@ -38,8 +38,8 @@ def task(workload: str, clients: int, shared: bool) -> hush.Task:
 def scheme(name: str, cohort: int, head: bool) -> hush.Scheme:
     """A scheme of the catalogue; with `head` only the last layer's weights are live."""
     private = {"clip": CLIP, "noise": NOISE} if name.endswith("-dp") else {}
-    knobs = {"rate": RATE, "steps": STEPS, "batch": ROWS, "ratio": RATIO, "sampling": hush.Fixed(cohort), **private}
-    found = hush.scheme(name, **knobs)
+    settings = {"rate": RATE, "steps": STEPS, "batch": ROWS, "ratio": RATIO, "sampling": hush.Fixed(cohort), **private}
+    found = hush.scheme(name, **settings)
     return replace(found, coordinates=hush.Only(HEAD)) if head else found
 
 

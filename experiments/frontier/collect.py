@@ -22,7 +22,7 @@ PAPER = [
     ("fl-cs-dp 5 %", 0.78, 887.13),
     ("fl-std-dp", 0.56, 6653.48),
 ]
-# Ours in the figure: Fashion-MNIST, clients with pictures of all kinds, integers where there is a choice.
+# Ours in the figure: Fashion-MNIST, clients with images of all kinds, integers where there is a choice.
 SHOWN = ("hush-secure", "hush-20-rounds", "hush-120-rounds", "hush-tiny", "hush-once", "hush-trusted", "fl-top-dp-ours")
 LEFT = ("hush-trusted", "hush-secure", "fl-top-dp-ours", "fl-std-dp")  # whose names are left of their points
 
@@ -79,7 +79,7 @@ def draw(ours: list[dict[str, object]]) -> None:
             place, side = ((-6, 4), "right") if name in LEFT else ((6, -11), "left")
             axes.annotate(name, (kB, value), xytext=place, textcoords="offset points", fontsize=8, ha=side)
     axes.set(xscale="log", ylim=(0.54, 0.91), xlabel="payload up per client, kB", ylabel="test accuracy")
-    axes.set_title("Fashion-MNIST, 6,000 clients of 10 pictures, epsilon 1")
+    axes.set_title("Fashion-MNIST, 6,000 clients of 10 images, epsilon 1")
     axes.grid(alpha=0.3)
     axes.legend(frameon=False, loc="lower left")
     figure.savefig(HERE / "frontier.png", dpi=120)

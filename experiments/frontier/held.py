@@ -1,6 +1,6 @@
 """Data without its test set: held-out clients are the test set here. All choices were made on these.
 
-hush run experiments/frontier/hush-secure.toml --data experiments/frontier/held.py:pictures --clients 5500
+hush run experiments/frontier/hush-secure.toml --data experiments/frontier/held.py:images --clients 5500
 hush run experiments/frontier/stays-fl-top-dp.toml --data experiments/frontier/held.py:stays --clients 1800 --cohort 90
 """
 
@@ -12,7 +12,7 @@ from hush.data.registry import DataSet, load
 from hush.random.seeds import PublicSeed
 
 
-def pictures() -> DataSet:
+def images() -> DataSet:
     """Fashion-MNIST without 5,000 of its training rows, as many as 500 clients of 10 have."""
     return _held(load("fashion-mnist"), 5_000)
 

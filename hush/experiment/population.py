@@ -57,7 +57,7 @@ def found(name: str, seed: int) -> DataSet:
     shape = data.train.inputs.shape
     if len(shape) == 4 and shape[3] <= 4 < shape[1]:
         raise Mistake(
-            f"{data.name} has pictures of shape {tuple(shape[1:])}, with the channels last: put them first, as in"
+            f"{data.name} has images of shape {tuple(shape[1:])}, with the channels last: put them first, as in"
             " x.transpose(0, 3, 1, 2)"
         )
     if data.classes < 2 and not data.train.targets.is_floating_point():
@@ -121,7 +121,7 @@ def _parts(wanted: DataTable, data: DataSet, habit: Habit, seed: int) -> Split:
 
 
 def public_size(config: Config, data: DataSet) -> int:
-    """How many rows the public batch takes: 10 pictures, or all public rows of hospital records."""
+    """How many rows the public batch takes: 10 images, or all public rows of hospital records."""
     whole = len(data.public) if data.public is not None and isinstance(data.train.inputs, Sparse) else 10
     return config.data.public_size or whole
 
@@ -161,13 +161,13 @@ def quiet(line: str) -> None:
     """Says nothing."""
 
 
-def pictured(data: DataSet) -> bool:
-    """Whether its rows are pictures; those of two sides have one channel."""
+def are_images(data: DataSet) -> bool:
+    """Whether its rows are images; those of two sides have one channel."""
     return not isinstance(data.train.inputs, Sparse) and data.train.inputs.dim() in (3, 4)
 
 
 def featured(data: DataSet, settings: Settings, say: Say = quiet) -> DataSet:
-    """The same set with public features of its pictures, or rows of its numbers, in place of them.
+    """The same set with public features of its images, or rows of its numbers, in place of them.
 
     `say` hears how far the features are, where the cache has none.
     """
@@ -176,13 +176,13 @@ def featured(data: DataSet, settings: Settings, say: Say = quiet) -> DataSet:
     parts = {name: part for name in ("train", "test", "public") if (part := getattr(data, name)) is not None}
     inputs = {name: cast(Tensor, part.inputs) for name, part in parts.items()}
     notes = data.notes
-    if pictured(data):
-        inputs = _of_pictures(
+    if are_images(data):
+        inputs = _of_images(
             {name: x if x.dim() == 4 else x.unsqueeze(1) for name, x in inputs.items()}, settings, data, say
         )
         notes += (
-            f"features: scattering of order {settings.scattering_order} in a basis from procedural pictures, for which"
-            " no data is read; what kind of pictures, and the scheme's settings, were chosen on held-out clients of"
+            f"features: scattering of order {settings.scattering_order} in a basis from procedural images, for which"
+            " no data is read; what kind of images, and the scheme's settings, were chosen on held-out clients of"
             " Fashion-MNIST: a prior that epsilon does not count",
         )
     else:
@@ -191,25 +191,25 @@ def featured(data: DataSet, settings: Settings, say: Say = quiet) -> DataSet:
     return replace(data, **known, notes=notes)
 
 
-def _of_pictures(inputs: dict[str, Tensor], settings: Settings, data: DataSet, say: Say) -> dict[str, Tensor]:
-    """Features of pictures, with progress counted over all parts of the set."""
+def _of_images(inputs: dict[str, Tensor], settings: Settings, data: DataSet, say: Say) -> dict[str, Tensor]:
+    """Features of images, with progress counted over all parts of the set."""
     channels, height, width = inputs["train"].shape[1:]
     for name, images in inputs.items():
         if images.shape[1:] != (channels, height, width):
             raise Mistake(
-                f"pictures of {data.name} have the shape {tuple(inputs['train'].shape[1:])} to train and"
+                f"images of {data.name} have the shape {tuple(inputs['train'].shape[1:])} to train and"
                 f" {tuple(images.shape[1:])} in {name}: make them one size"
             )
 
     def basis(done: int, of: int) -> None:
-        say(f"basis for features of {data.name}: {done} of {of} procedural pictures")
+        say(f"basis for features of {data.name}: {done} of {of} procedural images")
 
     made = front((channels, height, width), settings.features or 200, settings.scattering_order, progress=basis)
     found, before, total = {}, 0, sum(map(len, inputs.values()))
     for name, images in inputs.items():
 
         def progress(done: int, of: int, before: int = before) -> None:
-            say(f"features of {data.name}: {before + done} of {total} pictures")
+            say(f"features of {data.name}: {before + done} of {total} images")
 
         found[name] = made.features(images, progress)
         before += len(images)

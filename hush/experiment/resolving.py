@@ -58,7 +58,7 @@ class Experiment:
 def build(config: Config, say: Say = population.quiet, data: DataSet | None = None) -> Experiment:
     """Load the data, make the model, resolve clip and noise. The result's config is runnable as it is.
 
-    `say` hears how far the features of pictures are, a sentence each time. `data`: what the configuration names, where
+    `say` hears how far the features of images are, a sentence each time. `data`: what the configuration names, where
     the caller has it already.
     """
     entry = own.entry(config.scheme.name)
@@ -71,10 +71,10 @@ def build(config: Config, say: Say = population.quiet, data: DataSet | None = No
     binary = data.classes == 2 and isinstance(data.train.inputs, Sparse)
     habit = HABITS.get(config.data.name.partition(":")[0], RECORDS if binary else Habit())
     settings = values(config, entry, habit)
-    pictures = entry.featured and population.pictured(data)
-    if entry.featured and not pictures and (config.scheme.features or config.scheme.scattering_order):
+    images = entry.featured and population.are_images(data)
+    if entry.featured and not images and (config.scheme.features or config.scheme.scattering_order):
         raise Mistake(
-            f"features and scattering_order are for pictures, and {data.name} has rows of numbers: leave them out"
+            f"features and scattering_order are for images, and {data.name} has rows of numbers: leave them out"
         )
     if entry.featured:
         data, habit = population.featured(data, settings, say), replace(habit, model="head")
@@ -114,8 +114,8 @@ def build(config: Config, say: Say = population.quiet, data: DataSet | None = No
             **_bits(entry, scheme, task),
             "average": scheme.average or None,
             "downlink_bits": None if scheme.baseline else scheme.downlink.bits,
-            "features": data.train.inputs.shape[1] - 1 if pictures else None,  # small pictures have fewer than asked
-            "scattering_order": settings.scattering_order if pictures else None,
+            "features": data.train.inputs.shape[1] - 1 if images else None,  # small images have fewer than asked
+            "scattering_order": settings.scattering_order if images else None,
         },
         "secure": _secure(scheme),
         "train": {

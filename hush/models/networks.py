@@ -117,10 +117,10 @@ def build(name: str, shape: torch.Size, classes: int, seed: PublicSeed) -> nn.Mo
     side = SIDES.get(name, 0)
     if side and (len(shape) != 3 or min(shape[1:]) < side):
         raise Mistake(
-            f"model {name!r} needs pictures of at least {side}x{side}, not inputs of shape {tuple(shape)}: use mlp"
+            f"model {name!r} needs images of at least {side}x{side}, not inputs of shape {tuple(shape)}: use mlp"
         )
     if name == "cnn-color" and shape[0] != 3:
-        raise Mistake(f"model {name!r} needs pictures of 3 colours, not of {shape[0]} channels: use cnn-small")
+        raise Mistake(f"model {name!r} needs images of 3 colours, not of {shape[0]} channels: use cnn-small")
     found = MODELS[name](shape, classes)
     if name != "head":
         return glorot(found, seed)

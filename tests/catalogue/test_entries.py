@@ -14,13 +14,13 @@ from hush.parts.sampling import Fixed
 from hush.parts.stages import Clip, Noise, Sense
 from hush.parts.trainers import Sgd
 
-KNOBS = Settings(noise=1.0, clip=Clip(1.0))
+SETTINGS = Settings(noise=1.0, clip=Clip(1.0))
 
 
 def test_a_private_form_keeps_all_stages_of_its_own() -> None:
     for entry in (*ENTRIES.values(), replace(ENTRIES["top-k-ef"], protection=SHARES)):
         if entry.level == "client":
-            assert entry.example.stages[:-2] == entry.build(KNOBS).stages
+            assert entry.example.stages[:-2] == entry.build(SETTINGS).stages
     assert [type(stage) for stage in ENTRIES["fl-cs-dp"].example.stages] == [Sense, Clip, Noise]
 
 
@@ -48,6 +48,6 @@ def test_a_function_listens_to_what_it_reads() -> None:
 
 def test_what_an_entry_protects_is_what_its_scheme_protects() -> None:
     for entry in ENTRIES.values():
-        assert entry.level == entry.example.level == ("client" if entry.protection else entry.build(KNOBS).level)
+        assert entry.level == entry.example.level == ("client" if entry.protection else entry.build(SETTINGS).level)
     fixed = Entry("own", "", lambda k: Scheme(k.sgd(), k.cohorts(), stages=(Clip(1.0), Noise(2.0))))
     assert (fixed.level, fixed.sampling.kind) == ("client", "poisson")

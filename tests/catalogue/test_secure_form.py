@@ -61,9 +61,9 @@ def only(stages: tuple[Any, ...], kind: type) -> Any:
 
 
 @pytest.mark.parametrize("name", SUMMED)
-def test_what_becomes_of_it(name: str, task: Task, knobs: Settings) -> None:
+def test_what_becomes_of_it(name: str, task: Task, settings: Settings) -> None:
     """Everything but the last stage and the aggregator stays; uploads are integers of a few bits."""
-    base = ENTRIES[name].scheme(replace(knobs, sampling=Fixed(6)))
+    base = ENTRIES[name].scheme(replace(settings, sampling=Fixed(6)))
     found = secured(base, task)
     found.check(task)
     assert found.secure
@@ -100,13 +100,13 @@ def test_what_becomes_of_it(name: str, task: Task, knobs: Settings) -> None:
         ("centralized", "nothing travels in this scheme"),
     ],
 )
-def test_what_has_no_sum(name: str, sentence: str, task: Task, knobs: Settings) -> None:
+def test_what_has_no_sum(name: str, sentence: str, task: Task, settings: Settings) -> None:
     with pytest.raises(Mistake, match=sentence):
-        secured(ENTRIES[name].scheme(knobs), task)
+        secured(ENTRIES[name].scheme(settings), task)
 
 
-def test_once_is_enough(task: Task, knobs: Settings) -> None:
-    found = secured(ENTRIES["fl-top-dp"].scheme(knobs), task)
+def test_once_is_enough(task: Task, settings: Settings) -> None:
+    found = secured(ENTRIES["fl-top-dp"].scheme(settings), task)
     with pytest.raises(Mistake, match="SecureSum does not add the uploads up"):
         secured(found, task)
     whole = replace(found, aggregator=Sum())
@@ -114,14 +114,14 @@ def test_once_is_enough(task: Task, knobs: Settings) -> None:
 
 
 @pytest.mark.parametrize("name", ["fl-sign", "fl-sign-dp", "two-bit-dp"])
-def test_bits_of_codes_are_what_they_are(name: str, task: Task, knobs: Settings) -> None:
+def test_bits_of_codes_are_what_they_are(name: str, task: Task, settings: Settings) -> None:
     with pytest.raises(Mistake, match="bits=12 cannot be chosen: codes add up exactly"):
-        secured(ENTRIES[name].scheme(knobs), task, bits=12)
+        secured(ENTRIES[name].scheme(settings), task, bits=12)
 
 
-def test_bits_and_loss(task: Task, knobs: Settings) -> None:
+def test_bits_and_loss(task: Task, settings: Settings) -> None:
     """The fewest bits for the loss; or as told, with the finest grid."""
-    base = ENTRIES["fl-std-dp"].scheme(knobs)
+    base = ENTRIES["fl-std-dp"].scheme(settings)
 
     def grid(**given: Any) -> tuple[int, float]:
         whole = only(secured(base, task, **given).stages, Quantise)
@@ -134,7 +134,7 @@ def test_bits_and_loss(task: Task, knobs: Settings) -> None:
         assert lost <= allowed
         assert grid(bits=bits) == (bits, lost)
     assert found[0][0] < found[1][0] < found[2][0]
-    assert only(secured(ENTRIES["fl-std"].scheme(knobs), task, bits=20).stages, FixedPoint).bits == 20
+    assert only(secured(ENTRIES["fl-std"].scheme(settings), task, bits=20).stages, FixedPoint).bits == 20
     with pytest.raises(Mistake, match=r"bits=2 are too few .* take more bits"):
         secured(base, task, bits=2)
     with pytest.raises(Mistake, match=r"rounding=0 must be positive"):
@@ -143,9 +143,9 @@ def test_bits_and_loss(task: Task, knobs: Settings) -> None:
         secured(base, task, kind="laplace")
 
 
-def test_the_reach_of_weighted_updates(task: Task, knobs: Settings) -> None:
+def test_the_reach_of_weighted_updates(task: Task, settings: Settings) -> None:
     """A client's update times its 20 records has as much room as that of others."""
-    plain, weighted = (secured(ENTRIES[name].scheme(knobs), task).stages[-1] for name in ("fl-top", "fl-std"))
+    plain, weighted = (secured(ENTRIES[name].scheme(settings), task).stages[-1] for name in ("fl-top", "fl-std"))
     assert isinstance(plain, FixedPoint)
     assert isinstance(weighted, FixedPoint)
     assert (plain.reach, weighted.reach) == (8.0, 160.0)
@@ -229,10 +229,10 @@ SAMPLINGS = [Fixed(6), Fixed(6, tolerance=0.2), Fixed(7, tolerance=0.3), Poisson
 
 @pytest.mark.parametrize("kind", grids.KINDS)
 @pytest.mark.parametrize("name", SHARED)
-def test_the_ledger_sees_the_multiplier_that_was_given(name: str, kind, task: Task, knobs: Settings) -> None:
+def test_the_ledger_sees_the_multiplier_that_was_given(name: str, kind, task: Task, settings: Settings) -> None:
     for sampling in SAMPLINGS:
-        scheme = secured(ENTRIES[name].scheme(replace(knobs, sampling=sampling)), task, kind=kind)
-        count, plain = scheme.coordinates.count(task.layout), ENTRIES[name].scheme(replace(knobs, sampling=sampling))
+        scheme = secured(ENTRIES[name].scheme(replace(settings, sampling=sampling)), task, kind=kind)
+        count, plain = scheme.coordinates.count(task.layout), ENTRIES[name].scheme(replace(settings, sampling=sampling))
         live = None if isinstance(scheme.coordinates, All) else torch.arange(count)
         for cohort in (6, 7) if isinstance(sampling, Fixed) else range(3, 13):
             size = sampling.size if isinstance(sampling, Fixed) else cohort
@@ -257,10 +257,10 @@ def test_the_ledger_sees_the_multiplier_that_was_given(name: str, kind, task: Ta
 
 @pytest.mark.parametrize("tolerance", [0.05, 0.12, 0.2, 0.25, 0.3])
 @pytest.mark.parametrize("kind", grids.KINDS)
-def test_cohorts_of_any_size_are_worth_it(kind, tolerance: float, task: Task, knobs: Settings) -> None:
+def test_cohorts_of_any_size_are_worth_it(kind, tolerance: float, task: Task, settings: Settings) -> None:
     """A budget is met whoever is drawn: shares for part of a client do not make it less."""
     sampling = Poisson(0.4, tolerance=tolerance)
-    scheme = secured(ENTRIES["fl-std-dp"].scheme(replace(knobs, sampling=sampling)), task, kind=kind)
+    scheme = secured(ENTRIES["fl-std-dp"].scheme(replace(settings, sampling=sampling)), task, kind=kind)
     for cohort in range(3, 13):
         floor = round((1 - tolerance) * cohort, 9)
         event = scheme.event(Plan(1, flatten(task.model), None, 4.8, floor, spare=tolerance), task)
@@ -270,10 +270,10 @@ def test_cohorts_of_any_size_are_worth_it(kind, tolerance: float, task: Task, kn
         assert event.server >= 0.8, cohort
 
 
-def test_noise_of_the_server_hides_a_wrap_too(task: Task, knobs: Settings) -> None:
+def test_noise_of_the_server_hides_a_wrap_too(task: Task, settings: Settings) -> None:
     """A sum at the edge of its modulus, and the same with a step more, which one client can add: what is released,
     with the very same noise, would distinguish them if the sum had wrapped before it got its noise."""
-    scheme = secured(ENTRIES["dp-fedavg"].scheme(replace(knobs, sampling=Fixed(6))), task)
+    scheme = secured(ENTRIES["dp-fedavg"].scheme(replace(settings, sampling=Fixed(6))), task)
     specs, whole = scheme.specs(910), only(scheme.stages, Quantise)
     edge, bound = 2 ** (whole.bits - 1), specs[-1].l2
     few = math.floor((6 * bound / edge) ** 2)  # in so many numbers, clients at their bound reach the edge together
@@ -292,12 +292,12 @@ def test_noise_of_the_server_hides_a_wrap_too(task: Task, knobs: Settings) -> No
 
 
 @pytest.fixture
-def wrong(task: Task, knobs: Settings) -> dict[str, Scheme]:
+def wrong(task: Task, settings: Settings) -> dict[str, Scheme]:
     """Schemes that a check must refuse."""
-    open_, private = ENTRIES["fl-top"].scheme(knobs), ENTRIES["fl-std-dp"].scheme(knobs)
+    open_, private = ENTRIES["fl-top"].scheme(settings), ENTRIES["fl-std-dp"].scheme(settings)
     good = secured(private, task)
     *front, whole, noise = good.stages
-    voted = ENTRIES["fl-top-dp"].scheme(replace(knobs, vote=0.5))
+    voted = ENTRIES["fl-top-dp"].scheme(replace(settings, vote=0.5))
     return {
         "Clip cannot keep to integers: put it before": replace(good, stages=(*front, whole, Clip(1.0))),
         "Rotate after noise, codes or integers": replace(good, stages=(*front, whole, Rotate(), noise)),
@@ -327,16 +327,16 @@ def test_refused_before_any_round(number: int, wrong: dict[str, Scheme], task: T
 
 
 @pytest.mark.parametrize("sampling", [Fixed(2), Poisson(0.1)], ids=["fixed", "poisson"])
-def test_cohorts_of_which_none_could_be_opened(sampling, task: Task, knobs: Settings) -> None:
+def test_cohorts_of_which_none_could_be_opened(sampling, task: Task, settings: Settings) -> None:
     """Rounds that are all aborted, and paid for, are refused before the first."""
     with pytest.raises(Mistake, match="cohort="):
-        secured(ENTRIES["fl-top-dp"].scheme(replace(knobs, sampling=sampling)), task).check(task)
+        secured(ENTRIES["fl-top-dp"].scheme(replace(settings, sampling=sampling)), task).check(task)
 
 
 @pytest.mark.parametrize("noise", [IntegerNoise(1.0), ServerNoise(1.0)], ids=["integer", "server"])
-def test_a_bound_is_not_in_the_steps_of_a_fixed_point(noise, task: Task, knobs: Settings) -> None:
+def test_a_bound_is_not_in_the_steps_of_a_fixed_point(noise, task: Task, settings: Settings) -> None:
     """Noise sized by the bound of Clip would be next to nothing in steps: it must be refused."""
-    base = ENTRIES["fl-std-dp"].scheme(replace(knobs, sampling=Fixed(5, 3)))
+    base = ENTRIES["fl-std-dp"].scheme(replace(settings, sampling=Fixed(5, 3)))
     scheme = replace(base, stages=(Clip(0.5), FixedPoint(1.0, 20, 5), noise), aggregator=SecureSum())
     with pytest.raises(Mistake):
         scheme.check(task)

@@ -34,9 +34,9 @@ def said(*words: str) -> str:
 
 def test_list_names_every_set() -> None:
     sets = json.loads(said("list", "--json"))["sets"]
-    pictures = ["fashion-mnist", "mnist", "cifar10", "cifar100", "digits"]
+    images = ["fashion-mnist", "mnist", "cifar10", "cifar100", "digits"]
     records = ["diabetes130", "diabetes130-virtual", "premier-like", "premier-virtual"]
-    assert [one["name"] for one in sets] == [*pictures, *records]
+    assert [one["name"] for one in sets] == [*images, *records]
     assert [one["ready"] for one in sets][1:] == [False, False, False, True, False, False, False, False]
     assert "fashion-mnist" in said("list")
 

@@ -1,4 +1,4 @@
-"""Recommended schemes on pictures of odd sizes, channels and contents: they learn, or say in one sentence why not."""
+"""Recommended schemes on images of odd sizes, channels and contents: they learn, or say in one sentence why not."""
 
 import json
 from pathlib import Path
@@ -13,14 +13,14 @@ BUDGET = ["--clients", "100", "--epsilon", "8", "--delta", "1e-3"]
 
 @pytest.fixture(autouse=True)
 def few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cache of its own, and few procedural pictures."""
+    """A cache of its own, and few procedural images."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(front, "MANY", 500)
     monkeypatch.setattr(front, "FEW", 300)
 
 
 def halves(shape: tuple[int, ...], flat: float = 0.0) -> None:
-    """own.npz: bright on the left (0) or on the right (1); the part `flat` of the pictures is of one colour."""
+    """own.npz: bright on the left (0) or on the right (1); the part `flat` of the images is of one colour."""
     random = np.random.default_rng(0)
     y = random.integers(0, 2, 1200)
     x = 0.3 * random.random((1200, *shape), np.float32)
@@ -41,7 +41,7 @@ def test_any_size_and_channels(hush, scheme, shape):
 
 
 @pytest.mark.parametrize("flat", [0.3, 1.0])
-def test_pictures_of_one_colour(hush, flat):
+def test_images_of_one_colour(hush, flat):
     """They reveal nothing, and spoil nothing."""
     halves((1, 8, 8), flat)
     status, out, err = hush("run", "hush-once", "--data", "own.npz", *BUDGET, "--rounds", "8", "--out", "r", "--json")
@@ -56,17 +56,17 @@ def test_one_pixel(hush, scheme):
     halves((3, 1, 1))
     status, _, err = hush("run", scheme, "--data", "own.npz", *BUDGET, "--rounds", "8", "--out", "r")
     assert status == 2
-    assert err == "hush: pictures of one pixel show nothing: give them as a table of shape (rows, 3)\n"
+    assert err == "hush: images of one pixel show nothing: give them as a table of shape (rows, 3)\n"
 
 
 @pytest.mark.parametrize("scheme", ["hush", "fl-top-dp"])
 def test_channels_last(hush, scheme):
-    """They would train, as so many channels of narrow pictures."""
+    """They would train, as so many channels of narrow images."""
     halves((16, 16, 3))
     status, _, err = hush("run", scheme, "--data", "own.npz", *BUDGET, "--out", "r")
     assert status == 2
     assert err == (
-        "hush: own has pictures of shape (16, 16, 3), with the channels last: put them first, as in"
+        "hush: own has images of shape (16, 16, 3), with the channels last: put them first, as in"
         " x.transpose(0, 3, 1, 2)\n"
     )
     assert not Path("r").exists()

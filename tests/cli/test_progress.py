@@ -1,4 +1,4 @@
-"""What a person hears while the features of pictures are made: a real run, with few pictures and no patience."""
+"""What a person hears while the features of images are made: a real run, with few images and no patience."""
 
 import re
 from pathlib import Path
@@ -14,7 +14,7 @@ WORDS = ["hush-tiny", "--data", "own.npz", "--clients", "60", "--noise", "1", "-
 
 @pytest.fixture
 def few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """700 pictures of their own, an empty cache, few procedural pictures."""
+    """700 images of their own, an empty cache, few procedural images."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(front, "MANY", 300)
     random = np.random.default_rng(0)
@@ -30,12 +30,10 @@ def test_features_are_told_and_the_cache_is_silent(hush, monkeypatch):
     status, out, err = hush("run", *WORDS, "--out", "a", "--json")
     assert status == 0, err
     assert out.count("\n") == 1
-    told = re.findall(
-        r"^(basis for features|features) of own: (\d+) of (\d+) (procedural pictures|pictures)$", err, re.M
-    )
+    told = re.findall(r"^(basis for features|features) of own: (\d+) of (\d+) (procedural images|images)$", err, re.M)
     assert told == [
-        *(("basis for features", str(done), "300", "procedural pictures") for done in (256, 300)),
-        *(("features", str(done), "700", "pictures") for done in (256, 512, 600, 700)),
+        *(("basis for features", str(done), "300", "procedural images") for done in (256, 300)),
+        *(("features", str(done), "700", "images") for done in (256, 512, 600, 700)),
     ]
     status, _, err = hush("run", *WORDS, "--out", "b", "--json")
     assert status == 0, err

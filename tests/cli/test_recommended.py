@@ -43,7 +43,7 @@ def test_clients_in_their_turns(ran, tmp_path):
     assert 7.9 < last["epsilon"]["model"] <= 8
     assert last["accuracy"] > 0.7
     card = json.loads((tmp_path / "r" / "privacy.json").read_text())["card"]
-    assert any("procedural pictures" in line for line in card["unnoised"])
+    assert any("procedural images" in line for line in card["unnoised"])
     assert card["participation"]["worst"] == 1
 
 
@@ -76,7 +76,7 @@ def test_a_trusted_aggregator(ran, tmp_path, passes, secure):
 
 
 def test_its_own_rounds_and_a_resume(ran, tmp_path):
-    """15 rounds unless others are asked for, and as many features as small pictures have.
+    """15 rounds unless others are asked for, and as many features as small images have.
 
     What the configuration says runs again to the same model.
     """
@@ -98,7 +98,7 @@ def test_rows_of_a_table(ran, tmp_path):
     assert not {"features", "scattering_order"} & set(config["scheme"])
     given = ran("hush", "--data", "own.py:load", "--clients", "100", *BUDGET, "--set", "scheme.features=5", out="given")
     assert given[0] == 2
-    assert "features and scattering_order are for pictures" in given[1]
+    assert "features and scattering_order are for images" in given[1]
     assert helmert(3).shape == (3, 2)
 
 

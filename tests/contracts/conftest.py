@@ -11,9 +11,9 @@ ALIKE = ("hush-tiny", "hush-once")  # hush with other settings
 
 
 @pytest.fixture
-def knobs(knobs: Settings) -> Settings:
+def settings(settings: Settings) -> Settings:
     """Fewer local steps: contracts are about what surrounds training."""
-    return replace(knobs, steps=2)
+    return replace(settings, steps=2)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 from contexts import Context
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, example, given
+from hypothesis import settings as limits
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -26,7 +27,7 @@ WIDTH = 6
 numbers = st.floats(width=32, allow_nan=True, allow_infinity=True)
 rows = st.lists(numbers, min_size=WIDTH, max_size=WIDTH)
 bounds = st.floats(1e-6, 1e6)
-quick = settings(
+quick = limits(
     max_examples=60,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
@@ -78,9 +79,9 @@ def test_norm_of_long_rows(size: int, scale: float) -> None:
     torch.testing.assert_close(sent.double() / norms[:, None], x.double() / before[:, None], rtol=1e-5, atol=1e-9)
 
 
-def test_an_upload_of_nan_says_nothing(private: Entry, task: Task, knobs: Settings) -> None:
+def test_an_upload_of_nan_says_nothing(private: Entry, task: Task, settings: Settings) -> None:
     """A client whose training failed sends its noise, and looks like any other."""
-    scheme = private.scheme(knobs)
+    scheme = private.scheme(settings)
     width = scheme.coordinates.count(task.layout)
     plan = Plan(1, torch.zeros(910), None if width == 910 else torch.arange(width), 5.0, 5.0)
     members, secret = np.array([3]), SecretSeed.simulated(0)
@@ -91,7 +92,7 @@ def test_an_upload_of_nan_says_nothing(private: Entry, task: Task, knobs: Settin
     assert torch.equal(broken, silent)
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@limits(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**31), count=st.integers(1, 7))
 def test_linear_stages_commute_with_sums(open_entry: Entry, seed: int, count: int) -> None:
     """decode(sum of encode(x)) is the sum of x, weighted where the scheme weighs."""
@@ -115,8 +116,8 @@ def test_linear_stages_commute_with_sums(open_entry: Entry, seed: int, count: in
 def test_rows_within_the_bound_come_back(private: Entry) -> None:
     """Clip leaves short rows as they are: without noise, decode(sum(encode)) is the sum."""
     for clip in (Clip(10.0), AdaptiveClip(10.0)):
-        knobs = Settings(sampling=Fixed(4), clip=clip, noise=1.0, ratio=0.1, chunks=5)
-        scheme = replace(private.scheme(knobs), coordinates=All())
+        settings = Settings(sampling=Fixed(4), clip=clip, noise=1.0, ratio=0.1, chunks=5)
+        scheme = replace(private.scheme(settings), coordinates=All())
         x = torch.randn(4, 50, generator=torch.Generator().manual_seed(0))
         sent, _ = before_noise(scheme, x.clone())
         *first, stage, _ = zip(scheme.stages, context(scheme, 50, 4), strict=True)

@@ -34,8 +34,8 @@ def packed(entry: Entry) -> int:
     return next((size for part, size in found.items() if part in entry.name), 4 * sent(entry))
 
 
-def check_upload(entry: Entry, task: Task, knobs: Settings, adaptive: bool) -> None:
-    scheme, watch = entry.scheme(knobs), Watch()
+def check_upload(entry: Entry, task: Task, settings: Settings, adaptive: bool) -> None:
+    scheme, watch = entry.scheme(settings), Watch()
     run(scheme, task, 1, transport=watch)
     plan, (member, *_) = watch.plans[0].to([0]), watch.cohorts[0]
     row = scheme.client(task.block(np.array([member]), SecretSeed.simulated(4), Memory()), plan)[0]
@@ -47,20 +47,20 @@ def check_upload(entry: Entry, task: Task, knobs: Settings, adaptive: bool) -> N
     assert torch.equal(spec.form.unpack(spec.form.pack(row), spec.size), row)
 
 
-def test_upload_is_what_the_spec_says(entry: Entry, task: Task, knobs: Settings) -> None:
-    check_upload(entry, task, knobs, adaptive=False)
+def test_upload_is_what_the_spec_says(entry: Entry, task: Task, settings: Settings) -> None:
+    check_upload(entry, task, settings, adaptive=False)
 
 
-def test_upload_with_an_adaptive_clip(adaptive: Entry, task: Task, knobs: Settings) -> None:
-    check_upload(adaptive, task, replace(knobs, clip=AdaptiveClip(0.3)), adaptive=True)
+def test_upload_with_an_adaptive_clip(adaptive: Entry, task: Task, settings: Settings) -> None:
+    check_upload(adaptive, task, replace(settings, clip=AdaptiveClip(0.3)), adaptive=True)
 
 
-def test_payload_of_every_round(entry: Entry, task: Task, knobs: Settings) -> None:
+def test_payload_of_every_round(entry: Entry, task: Task, settings: Settings) -> None:
     """Up: K numbers, n for fl-std, the last layer's for fl-head. Down: n for a fresh set, else as up; w_0 never."""
     up = packed(entry)
     down = N if entry.name in FRESH else sent(entry)
     weighed = 4 * (entry.name in ("fl-std", "fl-standard"))  # the number of records
-    for t, report in enumerate(run(entry.scheme(knobs), task), 1):
+    for t, report in enumerate(run(entry.scheme(settings), task), 1):
         share = COHORT / task.clients
         assert report.bytes["up"]["payload"]["mean"] == pytest.approx(up * t * share)
         assert report.bytes["down"]["payload"]["mean"] == pytest.approx(4 * down * (t - 1) * share)
@@ -69,9 +69,9 @@ def test_payload_of_every_round(entry: Entry, task: Task, knobs: Settings) -> No
         assert report.bytes["down"]["protocol"]["mean"] == pytest.approx((56 + seat) * t * share)
 
 
-def test_largest_is_the_busiest_client(task: Task, knobs: Settings) -> None:
+def test_largest_is_the_busiest_client(task: Task, settings: Settings) -> None:
     watch = Watch()
-    report = run(ENTRIES["fl-top"].scheme(knobs), task, transport=watch)[-1]
+    report = run(ENTRIES["fl-top"].scheme(settings), task, transport=watch)[-1]
     joined = [sum(client in cohort for cohort in watch.cohorts) for client in range(task.clients)]
     assert max(joined) > min(joined)
     assert report.bytes["up"]["payload"]["max"] == 4 * K * max(joined)
@@ -79,19 +79,19 @@ def test_largest_is_the_busiest_client(task: Task, knobs: Settings) -> None:
     assert report.bytes["down"]["payload"]["max"] == 4 * K * max(later)
 
 
-def test_vote_is_paid_for(task: Task, knobs: Settings) -> None:
+def test_vote_is_paid_for(task: Task, settings: Settings) -> None:
     """A full vector up once; the set, which nobody can derive, goes down with every plan."""
-    knobs = replace(knobs, sampling=Fixed(12), vote=0.5)
-    first, second = run(ENTRIES["fl-top-dp"].scheme(knobs), task, 2)
+    settings = replace(settings, sampling=Fixed(12), vote=0.5)
+    first, second = run(ENTRIES["fl-top-dp"].scheme(settings), task, 2)
     assert first.bytes["up"]["payload"]["mean"] == 4 * (N + K)
     assert second.bytes["up"]["payload"]["mean"] == 4 * (N + 2 * K)
     assert first.bytes["down"]["payload"]["mean"] == 4 * K
     assert second.bytes["down"]["payload"]["mean"] == 4 * (K + 2 * K)
 
 
-def test_what_is_down_is_enough(entry: Entry, task: Task, knobs: Settings) -> None:
+def test_what_is_down_is_enough(entry: Entry, task: Task, settings: Settings) -> None:
     """A client rebuilds the server's weights exactly from w_0, the live set and the bytes of the plan."""
-    scheme, watch = entry.scheme(knobs), Watch()
+    scheme, watch = entry.scheme(settings), Watch()
     run(scheme, task, transport=watch)
     for plan in watch.plans:
         own = plan.to([0])

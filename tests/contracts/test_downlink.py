@@ -19,16 +19,16 @@ from hush.models.weights import flatten
 from hush.parts.downlink import Coarse
 
 
-def test_transports_agree(entry: Entry, task: Task, knobs: Settings) -> None:
-    scheme = entry.scheme(replace(knobs, downlink_bits=8))
+def test_transports_agree(entry: Entry, task: Task, settings: Settings) -> None:
+    scheme = entry.scheme(replace(settings, downlink_bits=8))
     local, loop = (run(scheme, task, transport=transport)[-1] for transport in (Simulated(block=1), Loopback()))
     assert torch.equal(local.state.weights, loop.state.weights)
     assert local.bytes == loop.bytes
 
 
-def test_what_clients_get(entry: Entry, task: Task, knobs: Settings) -> None:
+def test_what_clients_get(entry: Entry, task: Task, settings: Settings) -> None:
     """From round 2 on, a byte for each weight and a scale for a bucket, near what the server itself goes on from."""
-    scheme, watch = entry.scheme(replace(knobs, downlink_bits=8)), Watch()
+    scheme, watch = entry.scheme(replace(settings, downlink_bits=8)), Watch()
     own = [report.state.weights for report in run(scheme, task, transport=watch)]
     first, *later = watch.plans
     assert torch.equal(first.weights, flatten(task.model))
@@ -47,19 +47,19 @@ def test_what_clients_get(entry: Entry, task: Task, knobs: Settings) -> None:
         assert torch.equal(back.weights, plan.weights)
 
 
-def test_resume(entry: Entry, task: Task, knobs: Settings) -> None:
-    assert_goes_on(entry.scheme(replace(knobs, downlink_bits=8)), task)
+def test_resume(entry: Entry, task: Task, settings: Settings) -> None:
+    assert_goes_on(entry.scheme(replace(settings, downlink_bits=8)), task)
 
 
-def test_refused_where_nothing_travels(task: Task, knobs: Settings) -> None:
+def test_refused_where_nothing_travels(task: Task, settings: Settings) -> None:
     with pytest.raises(Mistake, match="nothing travels down"):
-        ENTRIES["standalone"].scheme(replace(knobs, downlink_bits=8)).check(task)
+        ENTRIES["standalone"].scheme(replace(settings, downlink_bits=8)).check(task)
 
 
-def test_refused_with_batch_statistics(task: Task, knobs: Settings) -> None:
+def test_refused_with_batch_statistics(task: Task, settings: Settings) -> None:
     width = task.train.inputs[0].numel()
     model = nn.Sequential(nn.Flatten(), nn.BatchNorm1d(width), nn.Linear(width, 10))
-    normed, scheme = replace(task, model=model), ENTRIES["fl-std"].scheme(knobs)
+    normed, scheme = replace(task, model=model), ENTRIES["fl-std"].scheme(settings)
     scheme.check(normed)
     with pytest.raises(Mistake, match="or rounded"):
         replace(scheme, downlink=Coarse()).check(normed)

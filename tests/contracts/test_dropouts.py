@@ -38,9 +38,9 @@ def gone(count: int):
 
 
 @pytest.mark.parametrize("integers", [False, True], ids=["continuous", "integers"])
-def test_a_lost_client_is_as_one_that_was_never_drawn(integers: bool, task: Task, knobs: Settings) -> None:
+def test_a_lost_client_is_as_one_that_was_never_drawn(integers: bool, task: Task, settings: Settings) -> None:
     """The same sum of the others, with noise of the same deviation: nothing else of the client is left."""
-    base = ENTRIES["fl-std-dp"].scheme(replace(knobs, noise=1e-3, sampling=Fixed(6, tolerance=0.3, dropout=0.1)))
+    base = ENTRIES["fl-std-dp"].scheme(replace(settings, noise=1e-3, sampling=Fixed(6, tolerance=0.3, dropout=0.1)))
     scheme = secured(base, task, bits=30) if integers else base
     watch = Watch(inner=gone(1))
     (report,) = run(scheme, task, 1, transport=watch)
@@ -52,10 +52,10 @@ def test_a_lost_client_is_as_one_that_was_never_drawn(integers: bool, task: Task
     assert float((moved - rows.double().sum(0)).norm()) < 0.1 * float(moved.norm())
 
 
-def test_a_round_in_which_too_few_answered_is_charged_for_what_is_left(task: Task, knobs: Settings) -> None:
+def test_a_round_in_which_too_few_answered_is_charged_for_what_is_left(task: Task, settings: Settings) -> None:
     """Against the server alone: sigma sqrt(n / floor), by the clients that answered; the models' noise is as ever."""
     sampling = Fixed(12, tolerance=0.25)
-    scheme = replace(ENTRIES["fl-std-dp"].scheme(replace(knobs, noise=2.0, sampling=sampling)), trainer=Still())
+    scheme = replace(ENTRIES["fl-std-dp"].scheme(replace(settings, noise=2.0, sampling=sampling)), trainer=Still())
     stated = {}
     for count in (0, 3, 8, 12):
         (report,) = run(scheme, task, 1, transport=gone(count), accountant="pld")
@@ -66,9 +66,9 @@ def test_a_round_in_which_too_few_answered_is_charged_for_what_is_left(task: Tas
     assert stated[8]["server"] > stated[3]["server"] > stated[0]["server"]
 
 
-def test_an_abort_that_nobody_declared_stops_the_run(task: Task, knobs: Settings) -> None:
+def test_an_abort_that_nobody_declared_stops_the_run(task: Task, settings: Settings) -> None:
     """Everybody sees it, and the ledger could not. With a declared dropout it is in the slack, and rounds go on."""
-    silent = secured(ENTRIES["fl-std-dp"].scheme(replace(knobs, sampling=Fixed(9))), task)
+    silent = secured(ENTRIES["fl-std-dp"].scheme(replace(settings, sampling=Fixed(9))), task)
     for sampling in (Fixed(9), Fixed(9, tolerance=0.3)):  # where the sum is aborted, and where it is not
         reliable = replace(silent, sampling=replace(silent.sampling, tolerance=sampling.tolerance))
         with pytest.raises(Mistake, match="only if no client drops out: declare a dropout rate"):
@@ -79,15 +79,15 @@ def test_an_abort_that_nobody_declared_stops_the_run(task: Task, knobs: Settings
     assert (first.aborted, second.aborted, first.cohort) == (False, False, 6)
     assert [report.aborted for report in run(declared, task, 2, transport=gone(4))] == [True, True]
     for turns in (Once(3), Once(3, tolerance=0.0)):  # where it is public who answers
-        by_turns = secured(ENTRIES["fl-std-dp"].scheme(replace(knobs, sampling=turns)), task)
+        by_turns = secured(ENTRIES["fl-std-dp"].scheme(replace(settings, sampling=turns)), task)
         assert run(by_turns, task, 1, transport=gone(1))[0].aborted
 
 
 @pytest.mark.parametrize("servers", [1, 2])
 @pytest.mark.parametrize("sampling", [Poisson(0.5, 3, 0.3, 0.2), Poisson(0.3, 4, None, 0.3), Fixed(9, 3, 0.2, 0.15)])
-def test_slack_bounds_how_often_one_client_decides(sampling, servers, task: Task, knobs: Settings) -> None:
+def test_slack_bounds_how_often_one_client_decides(sampling, servers, task: Task, settings: Settings) -> None:
     """Simulated: with the client, which drops out or not as it likes, and without it, an abort comes or does not."""
-    scheme = secured(ENTRIES["fl-std-dp"].scheme(replace(knobs, sampling=sampling)), task, servers=servers)
+    scheme = secured(ENTRIES["fl-std-dp"].scheme(replace(settings, sampling=sampling)), task, servers=servers)
     draw, clients, trials, decided = np.random.default_rng(0), 30, 20_000, 0
     found = scheme.aggregator
     assert isinstance(found, SecureSum)
@@ -121,9 +121,9 @@ def test_slack_is_small_where_aborts_are_far_away() -> None:
 
 
 @pytest.mark.parametrize("size", [3, 10, 12])
-def test_colluding_clients_are_rounded_up(size: int, task: Task, knobs: Settings) -> None:
+def test_colluding_clients_are_rounded_up(size: int, task: Task, settings: Settings) -> None:
     """A tenth of 3 is one client, which leaves sqrt(2/3) of the noise; the view is between server and upload."""
-    scheme = secured(ENTRIES["fl-std-dp"].scheme(replace(knobs, noise=2.0, sampling=Fixed(size))), task, bits=30)
+    scheme = secured(ENTRIES["fl-std-dp"].scheme(replace(settings, noise=2.0, sampling=Fixed(size))), task, bits=30)
     ledger = Ledger()
     (report,) = run(scheme, task, 1, ledger=ledger, accountant="pld")
     helpers = math.ceil(size / 10)
@@ -133,18 +133,18 @@ def test_colluding_clients_are_rounded_up(size: int, task: Task, knobs: Settings
     assert report.epsilon["server"] < report.epsilon["colluding"] <= report.epsilon["upload"]
     nobody = replace(scheme, aggregator=replace(scheme.aggregator, corrupt=0.0))
     assert "colluding" not in run(nobody, task, 1)[0].epsilon
-    plain = ENTRIES["fl-std-dp"].scheme(replace(knobs, sampling=Fixed(size)))
+    plain = ENTRIES["fl-std-dp"].scheme(replace(settings, sampling=Fixed(size)))
     assert "colluding" not in run(plain, task, 1)[0].epsilon
 
 
 @pytest.mark.parametrize("name", ["fl-std-dp", "fl-top-dp", "two-bit-dp", "hush"])
-def test_what_is_released_does_not_show_a_dropout(name: str, task: Task, knobs: Settings) -> None:
+def test_what_is_released_does_not_show_a_dropout(name: str, task: Task, settings: Settings) -> None:
     """One client that always drops out, with the others reliable: the deviation of each release is that without it.
 
     It used to be lower by one share, or the round was aborted and left the model as it was.
     """
     sampling = Poisson(0.5, tolerance=0.3)
-    scheme = ENTRIES[name].scheme(replace(knobs, ratio=1.0, noise=3.0, sampling=sampling))
+    scheme = ENTRIES[name].scheme(replace(settings, ratio=1.0, noise=3.0, sampling=sampling))
     scheme = replace(scheme, trainer=Still(), average=0.0)
     flaky = Simulated(lost=lambda round, client: client == 0)
     sizes: dict[bool, list[float]] = {True: [], False: []}
@@ -163,9 +163,9 @@ def test_what_is_released_does_not_show_a_dropout(name: str, task: Task, knobs: 
     assert torch.isfinite(before).all()
 
 
-def test_rounds_whose_books_were_lost_are_charged_for_a_single_share(task: Task, knobs: Settings) -> None:
+def test_rounds_whose_books_were_lost_are_charged_for_a_single_share(task: Task, settings: Settings) -> None:
     """11 of 12 dropped out, which only the books knew: a ledger that goes on without them states no less."""
-    scheme = replace(ENTRIES["fl-std-dp"].scheme(replace(knobs, noise=2.0, sampling=Fixed(12))), trainer=Still())
+    scheme = replace(ENTRIES["fl-std-dp"].scheme(replace(settings, noise=2.0, sampling=Fixed(12))), trainer=Still())
     ledger = Ledger()
     first = run(scheme, task, 3, ledger=ledger, transport=gone(11))[-1]
     again = run(scheme, task, 1, ledger=ledger)[-1]
@@ -173,9 +173,9 @@ def test_rounds_whose_books_were_lost_are_charged_for_a_single_share(task: Task,
     assert again.epsilon["server"] <= again.epsilon["upload"]
 
 
-def test_colluding_clients_never_help_less_than_none(task: Task, knobs: Settings) -> None:
+def test_colluding_clients_never_help_less_than_none(task: Task, settings: Settings) -> None:
     """A ledger with plain rounds before those of a secure sum, and books of before there was such a view."""
-    plain = ENTRIES["fl-std-dp"].scheme(replace(knobs, noise=2.0, sampling=Fixed(12)))
+    plain = ENTRIES["fl-std-dp"].scheme(replace(settings, noise=2.0, sampling=Fixed(12)))
     ledger = Ledger()
     run(plain, task, 3, ledger=ledger)
     (after,) = run(secured(plain, task), task, 1, ledger=ledger)
@@ -187,22 +187,22 @@ def test_colluding_clients_never_help_less_than_none(task: Task, knobs: Settings
     assert found["server"] <= found["colluding"]
 
 
-@pytest.mark.parametrize("settings", ["tolerance", "secure", "fixed", "once"])
+@pytest.mark.parametrize("kind", ["tolerance", "secure", "fixed", "once"])
 @pytest.mark.parametrize("name", ["fl-std-dp", "two-bit-dp", "fl-top-dp", "hush", "dp-fedavg"])
-def test_a_budget_is_kept_with_a_tolerance(name: str, settings: str, task: Task, knobs: Settings) -> None:
+def test_a_budget_is_kept_with_a_tolerance(name: str, kind: str, task: Task, settings: Settings) -> None:
     """What is released is worth what the budget's multiplier is, whatever the noise is made of."""
     sampling = {
         "tolerance": Poisson(0.5, tolerance=0.3),
         "secure": Poisson(0.5, 3, dropout=0.01),
         "fixed": Fixed(8, tolerance=0.25),
         "once": Once(2, tolerance=0.3),
-    }[settings]
-    base = ENTRIES[name].scheme(replace(knobs, noise=1.0, sampling=sampling))
-    if settings == "secure":
+    }[kind]
+    base = ENTRIES[name].scheme(replace(settings, noise=1.0, sampling=sampling))
+    if kind == "secure":
         base = replace(base, aggregator=SecureSum())
     factor = budget._factor(parse({"scheme": {"name": name}}, "test"), base, task)
-    sized = ENTRIES[name].scheme(replace(knobs, noise=2.0 * factor, sampling=sampling))
-    sized = secured(sized, task) if settings == "secure" else sized
+    sized = ENTRIES[name].scheme(replace(settings, noise=2.0 * factor, sampling=sampling))
+    sized = secured(sized, task) if kind == "secure" else sized
     ledger = Ledger()
     run(sized, task, 2, ledger=ledger)
     for event in ledger.events:

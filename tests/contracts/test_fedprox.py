@@ -34,8 +34,8 @@ from hush.privacy.ledger import Ledger
 from hush.random.seeds import SecretSeed
 
 FILE = Path(__file__).parents[2] / "examples" / "fedprox.py"
-KNOBS = Settings(sampling=Fixed(5), rate=0.2, steps=3, batch=5, clip=Clip(0.4), noise=1.2)
-OPEN, PRIVATE = (own.entry(f"{FILE}:{name}").scheme(KNOBS) for name in ("scheme", "private"))
+SETTINGS = Settings(sampling=Fixed(5), rate=0.2, steps=3, batch=5, clip=Clip(0.4), noise=1.2)
+OPEN, PRIVATE = (own.entry(f"{FILE}:{name}").scheme(SETTINGS) for name in ("scheme", "private"))
 EACH = pytest.mark.parametrize("scheme", [OPEN, PRIVATE], ids=["scheme", "private"])
 
 

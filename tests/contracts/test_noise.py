@@ -65,8 +65,8 @@ def deviation(scheme, task: Task, seed: int = 4, lost=None) -> tuple[float, floa
 
 def silent(entry: Entry, sampling, clip=None):
     """The scheme with clients that have nothing to say, so that only noise is left."""
-    knobs = Settings(sampling=sampling, ratio=0.9995, probe=1, clip=clip or Clip(S), noise=SIGMA)
-    return replace(entry.scheme(knobs), trainer=Still())
+    settings = Settings(sampling=sampling, ratio=0.9995, probe=1, clip=clip or Clip(S), noise=SIGMA)
+    return replace(entry.scheme(settings), trainer=Still())
 
 
 @pytest.mark.parametrize("sampling", [Fixed(4), Poisson(0.35)], ids=["fixed", "poisson"])
@@ -133,9 +133,9 @@ class Gone:
         return self.asked <= self.count
 
 
-def test_no_two_draws_are_alike(private: Entry, task: Task, knobs: Settings) -> None:
+def test_no_two_draws_are_alike(private: Entry, task: Task, settings: Settings) -> None:
     """The noise of two clients, of two rounds and of two seeds has nothing in common."""
-    scheme = replace(private.scheme(replace(knobs, ratio=1.0, sampling=Fixed(2))), trainer=Still())
+    scheme = replace(private.scheme(replace(settings, ratio=1.0, sampling=Fixed(2))), trainer=Still())
     watch = Watch()
     run(scheme, task, 1, transport=watch)
     plan = watch.plans[0]

@@ -27,9 +27,9 @@ SAMPLINGS = {"fixed": Fixed(5), "poisson": Poisson(0.4)}
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
-def test_epsilon_grows(private: Entry, sampling: str, task: Task, knobs: Settings) -> None:
-    knobs = replace(knobs, sampling=SAMPLINGS[sampling], noise=2.0)
-    reports = run(private.scheme(knobs), task, 4)
+def test_epsilon_grows(private: Entry, sampling: str, task: Task, settings: Settings) -> None:
+    settings = replace(settings, sampling=SAMPLINGS[sampling], noise=2.0)
+    reports = run(private.scheme(settings), task, 4)
     assert all(set(report.epsilon) == VIEWS for report in reports)
     spent = [report.epsilon["model"] for report in reports]
     assert all(0 < before < after for before, after in pairwise(spent))
@@ -43,24 +43,24 @@ def test_epsilon_grows(private: Entry, sampling: str, task: Task, knobs: Setting
     assert reports[0].epsilon["upload"] > reports[0].epsilon["server"]
 
 
-def test_no_noise_is_none(open_entry: Entry, task: Task, knobs: Settings) -> None:
+def test_no_noise_is_none(open_entry: Entry, task: Task, settings: Settings) -> None:
     ledger = Ledger()
-    for report in run(open_entry.scheme(knobs), task, 2, ledger=ledger):
+    for report in run(open_entry.scheme(settings), task, 2, ledger=ledger):
         assert report.epsilon == dict.fromkeys(VIEWS, "none")
     assert ledger.events == ()
 
 
-def test_a_noisy_vote_does_not_protect_bare_updates(task: Task, knobs: Settings) -> None:
+def test_a_noisy_vote_does_not_protect_bare_updates(task: Task, settings: Settings) -> None:
     """Whoever sees updates without noise has learned all: the vote's epsilon is no guarantee of the run."""
-    scheme = ENTRIES["fl-top"].scheme(replace(knobs, vote=1.0))
+    scheme = ENTRIES["fl-top"].scheme(replace(settings, vote=1.0))
     with pytest.raises(Mistake, match="vote"):
         run(scheme, task, 2)
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
-def test_event_is_written_first(private: Entry, sampling: str, task: Task, knobs: Settings, tmp_path) -> None:
+def test_event_is_written_first(private: Entry, sampling: str, task: Task, settings: Settings, tmp_path) -> None:
     """When the transport is asked, the round's event is in the ledger and on disk."""
-    knobs = replace(knobs, sampling=SAMPLINGS[sampling])
+    settings = replace(settings, sampling=SAMPLINGS[sampling])
     path = tmp_path / "privacy.json"
 
     class OnDisk(Watch):
@@ -70,24 +70,24 @@ def test_event_is_written_first(private: Entry, sampling: str, task: Task, knobs
 
     written: list[list[int]] = []
     watch = OnDisk(ledger=Ledger(path))
-    scheme = private.scheme(knobs)
+    scheme = private.scheme(settings)
     run(scheme, task, transport=watch, ledger=watch.ledger)
     assert [[event.round for event in held] for held in watch.held] == [[1], [1, 2], [1, 2, 3]]
     assert written == [[1], [1, 2], [1, 2, 3]]
     for event, plan, cohort in zip(watch.ledger.events, watch.plans, watch.cohorts, strict=True):
-        assert event.noise == knobs.noise
+        assert event.noise == settings.noise
         found = scheme.source.multipliers(scheme.specs(scheme.width(plan), plan.clip)[-2], plan, plan.floor or 1)
         assert (event.share, event.noise if event.server is None else event.server) == (found.upload, found.server)
         if isinstance(scheme.source, Noise):
-            assert event.share == pytest.approx(knobs.noise / len(cohort) ** 0.5)
+            assert event.share == pytest.approx(settings.noise / len(cohort) ** 0.5)
         assert event.rate == pytest.approx(5 / 12 if sampling == "fixed" else 0.4)
         assert (event.sampling, event.label) == (sampling, "update")
         assert plan.floor == (0 if private.name == "dp-fedavg" else len(cohort))  # which relies on nobody's share
 
 
-def test_vote_has_its_own_event(task: Task, knobs: Settings) -> None:
+def test_vote_has_its_own_event(task: Task, settings: Settings) -> None:
     watch = Watch()
-    scheme = ENTRIES["fl-top-dp"].scheme(replace(knobs, vote=0.5))
+    scheme = ENTRIES["fl-top-dp"].scheme(replace(settings, vote=0.5))
     run(scheme, task, 2, transport=watch, ledger=watch.ledger)
     assert [(e.round, e.label, e.noise) for e in watch.ledger.events] == [
         (0, "vote", 0.5),
@@ -97,16 +97,16 @@ def test_vote_has_its_own_event(task: Task, knobs: Settings) -> None:
     assert [len(held) for held in watch.held] == [1, 2, 3]
 
 
-def test_vote_costs_what_it_says(task: Task, knobs: Settings) -> None:
+def test_vote_costs_what_it_says(task: Task, settings: Settings) -> None:
     """The run with a vote has spent what the same rounds and one release more would."""
-    spent = {vote: run(ENTRIES["fl-top-dp"].scheme(replace(knobs, vote=vote)), task, 2)[-1] for vote in (None, 0.5)}
+    spent = {vote: run(ENTRIES["fl-top-dp"].scheme(replace(settings, vote=vote)), task, 2)[-1] for vote in (None, 0.5)}
     assert spent[0.5].epsilon["model"] > spent[None].epsilon["model"]
 
 
 @pytest.mark.parametrize("transport", [Simulated, Loopback])
-def test_a_round_goes_on_with_whoever_answers(entry: Entry, transport, task: Task, knobs: Settings) -> None:
+def test_a_round_goes_on_with_whoever_answers(entry: Entry, transport, task: Task, settings: Settings) -> None:
     """A dropout aborts no plain round, whatever the tolerance: an abort would show who was drawn."""
-    scheme = entry.scheme(replace(knobs, sampling=Fixed(12, tolerance=0.25)))
+    scheme = entry.scheme(replace(settings, sampling=Fixed(12, tolerance=0.25)))
     ledger = Ledger()
     lost = transport(lost=lambda round, client: round == 2 and client < 7)
     one, two, three = run(scheme, task, transport=lost, ledger=ledger)
@@ -117,9 +117,9 @@ def test_a_round_goes_on_with_whoever_answers(entry: Entry, transport, task: Tas
         assert len({event.noise for event in ledger.events}) == 1
 
 
-def test_a_cohort_below_the_floor(private: Entry, task: Task, knobs: Settings) -> None:
+def test_a_cohort_below_the_floor(private: Entry, task: Task, settings: Settings) -> None:
     """The transport is not asked; the event is there all the same."""
-    scheme = private.scheme(replace(knobs, sampling=Fixed(5, floor=6)))
+    scheme = private.scheme(replace(settings, sampling=Fixed(5, floor=6)))
     watch = Watch()
     (report,) = run(scheme, task, 1, transport=watch, ledger=watch.ledger)
     assert report.aborted
@@ -128,27 +128,27 @@ def test_a_cohort_below_the_floor(private: Entry, task: Task, knobs: Settings) -
     assert len(watch.ledger.events) == 1
 
 
-def test_an_abort_by_chance_is_charged_to_delta(private: Entry, task: Task, knobs: Settings) -> None:
-    scheme = private.scheme(replace(knobs, sampling=Poisson(0.4, floor=1)))
+def test_an_abort_by_chance_is_charged_to_delta(private: Entry, task: Task, settings: Settings) -> None:
+    scheme = private.scheme(replace(settings, sampling=Poisson(0.4, floor=1)))
     event = scheme.event(Plan(1, flatten(task.model), None, 4.8, 5.0), task)
     assert event is not None
     # one client decides when no other was drawn; of coins there are too few places with a probability below 1e-7
     assert event.slack == pytest.approx(0.4 * 0.6**11, abs=1e-7)
 
 
-def test_empty_cohorts_of_open_schemes_move_nothing(open_entry: Entry, task: Task, knobs: Settings) -> None:
+def test_empty_cohorts_of_open_schemes_move_nothing(open_entry: Entry, task: Task, settings: Settings) -> None:
     """Poisson sampling may draw nobody; a run goes on."""
     sampling = Poisson(0.25)
     seed = next(s for s in range(999) if not len(sampling.draw(12, SecretSeed.simulated(s), 1)))
-    (report,) = run(open_entry.scheme(replace(knobs, sampling=sampling)), task, 1, seed)
+    (report,) = run(open_entry.scheme(replace(settings, sampling=sampling)), task, 1, seed)
     assert (report.cohort, report.aborted) == (0, open_entry.name == "two-bit")  # which needs p - 1 clients
     assert torch.equal(report.state.weights, flatten(task.model))
 
 
-def test_views_count_each_round_for_its_members(private: Entry, task: Task, knobs: Settings) -> None:
+def test_views_count_each_round_for_its_members(private: Entry, task: Task, settings: Settings) -> None:
     """The server's view is the worst client's: recomputed from the cohorts that the transport saw."""
     watch = Watch()
-    reports = run(private.scheme(knobs), task, transport=watch, ledger=watch.ledger)
+    reports = run(private.scheme(settings), task, transport=watch, ledger=watch.ledger)
     joined = Participation(task.clients)
     for event, cohort in zip(watch.ledger.events, watch.cohorts, strict=True):
         joined.add(event, cohort)
@@ -176,9 +176,9 @@ class Stated(Uniform, Source):
         return Multipliers(0.5, 0.4, 0.1)
 
 
-def test_a_noise_stage_of_ones_own(task: Task, knobs: Settings) -> None:
+def test_a_noise_stage_of_ones_own(task: Task, settings: Settings) -> None:
     """It is charged as it says; one that does not say is refused."""
-    scheme = ENTRIES["fl-std-dp"].scheme(knobs)
+    scheme = ENTRIES["fl-std-dp"].scheme(settings)
     ledger = Ledger()
     run(replace(scheme, stages=(Clip(0.3), Stated())), task, 1, ledger=ledger)
     (event,) = ledger.events

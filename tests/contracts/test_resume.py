@@ -48,12 +48,12 @@ def assert_goes_on(scheme: Scheme, task: Task) -> None:
     assert torch.equal(torch.cat(list(whole[-1].models)), torch.cat(list(rest[-1].models)))
 
 
-def test_resume(entry: Entry, task: Task, knobs: Settings) -> None:
-    assert_goes_on(entry.scheme(knobs), task)
+def test_resume(entry: Entry, task: Task, settings: Settings) -> None:
+    assert_goes_on(entry.scheme(settings), task)
 
 
-def test_resume_of_clients_that_are_alone(task: Task, knobs: Settings) -> None:
-    assert_goes_on(ENTRIES["standalone"].scheme(knobs), task)
+def test_resume_of_clients_that_are_alone(task: Task, settings: Settings) -> None:
+    assert_goes_on(ENTRIES["standalone"].scheme(settings), task)
 
 
 @pytest.mark.parametrize(
@@ -61,13 +61,13 @@ def test_resume_of_clients_that_are_alone(task: Task, knobs: Settings) -> None:
     [{"vote": 0.5}, {"clip": AdaptiveClip(0.3)}, {"sampling": Poisson(0.3)}],
     ids=["vote", "adaptive", "poisson"],
 )
-def test_resume_with_other_parts(other: dict, task: Task, knobs: Settings) -> None:
-    assert_goes_on(ENTRIES["fl-top-dp"].scheme(replace(knobs, **other)), task)
+def test_resume_with_other_parts(other: dict, task: Task, settings: Settings) -> None:
+    assert_goes_on(ENTRIES["fl-top-dp"].scheme(replace(settings, **other)), task)
 
 
-def test_a_repeated_round_is_paid_once(task: Task, knobs: Settings) -> None:
+def test_a_repeated_round_is_paid_once(task: Task, settings: Settings) -> None:
     """The ledger was ahead of the state, as after a kill: the same noise again is the same release."""
-    scheme, ledger = ENTRIES["fl-top-dp"].scheme(knobs), Ledger()
+    scheme, ledger = ENTRIES["fl-top-dp"].scheme(settings), Ledger()
     whole = run(scheme, task, 4, ledger=ledger)
     state, _ = halfway(scheme, task)
     rest = run(scheme, task, 4, state=state, ledger=ledger, replay=True)
@@ -76,26 +76,26 @@ def test_a_repeated_round_is_paid_once(task: Task, knobs: Settings) -> None:
     assert torch.equal(rest[-1].state.weights, whole[-1].state.weights)
 
 
-def test_a_second_training_on_one_ledger_is_paid_again(task: Task, knobs: Settings) -> None:
+def test_a_second_training_on_one_ledger_is_paid_again(task: Task, settings: Settings) -> None:
     """Equal events of another training are other releases, whatever the seed."""
-    scheme, ledger = ENTRIES["fl-top-dp"].scheme(knobs), Ledger()
+    scheme, ledger = ENTRIES["fl-top-dp"].scheme(settings), Ledger()
     run(scheme, task, 2, ledger=ledger)
     run(replace(scheme, trainer=replace(scheme.trainer, rate=0.5)), task, 2, ledger=ledger)
     assert [event.round for event in ledger.events] == [1, 2, 1, 2]
 
 
-def test_noise_that_cannot_be_repeated_is_paid_again(task: Task, knobs: Settings) -> None:
+def test_noise_that_cannot_be_repeated_is_paid_again(task: Task, settings: Settings) -> None:
     """A deployment's resumed round draws other noise: another release, even with replay."""
-    scheme, ledger, secret = ENTRIES["fl-top-dp"].scheme(knobs), Ledger(), SecretSeed.system()
+    scheme, ledger, secret = ENTRIES["fl-top-dp"].scheme(settings), Ledger(), SecretSeed.system()
     first = run(scheme, task, 1, ledger=ledger, secret=secret)
     again = run(scheme, task, 1, ledger=ledger, secret=secret, replay=True)
     assert not torch.equal(first[0].state.weights, again[0].state.weights)
     assert [event.round for event in ledger.events] == [1, 1]
 
 
-def test_a_private_run_does_not_go_on_without_its_ledger(task: Task, knobs: Settings) -> None:
+def test_a_private_run_does_not_go_on_without_its_ledger(task: Task, settings: Settings) -> None:
     """The rounds before were released too: forgetting their events would lower epsilon."""
-    scheme = ENTRIES["fl-top-dp"].scheme(knobs)
+    scheme = ENTRIES["fl-top-dp"].scheme(settings)
     state, _ = halfway(scheme, task)
     with pytest.raises(Mistake, match="ledger"):
         run(scheme, task, 4, state=state)

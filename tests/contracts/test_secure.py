@@ -60,10 +60,10 @@ def assert_same(one: tuple[list[Report], Ledger], other: tuple[list[Report], Led
 
 @pytest.mark.parametrize("servers", [1, 2])
 @pytest.mark.parametrize("name", SUMMED)
-def test_simulated_is_full(name: str, servers, task: Task, knobs: Settings) -> None:
+def test_simulated_is_full(name: str, servers, task: Task, settings: Settings) -> None:
     """All of 8 clients in the first round, 6 in the second, and 5 in the third, which is aborted; one by one on both
     sides, so that the very same products are taken, and here through packed plans."""
-    base = ENTRIES[name].scheme(replace(knobs, steps=1, sampling=Fixed(8, tolerance=0.25, dropout=0.1)))
+    base = ENTRIES[name].scheme(replace(settings, steps=1, sampling=Fixed(8, tolerance=0.25, dropout=0.1)))
     short, whole = (secured(base, task, servers=servers, full=full) for full in (False, True))
     lost = losing(short, task, {2: 2, 3: 3})
     simulated = trained(short, task, Simulated(1, lost))
@@ -90,9 +90,9 @@ OTHERS = {
 
 @pytest.mark.parametrize("kind", ["skellam", "gaussian"])
 @pytest.mark.parametrize("other", OTHERS)
-def test_simulated_is_full_with_other_parts(other: str, kind, task: Task, knobs: Settings) -> None:
+def test_simulated_is_full_with_other_parts(other: str, kind, task: Task, settings: Settings) -> None:
     """A bound that moves with the count in the sum; cohorts of any size, of which those below three are aborted."""
-    base = ENTRIES["fl-top-dp"].scheme(replace(knobs, steps=1, **OTHERS[other]))
+    base = ENTRIES["fl-top-dp"].scheme(replace(settings, steps=1, **OTHERS[other]))
     short, whole = (secured(base, task, kind=kind, full=full) for full in (False, True))
     simulated = trained(short, task, Simulated(1))
     assert_same(simulated, trained(whole, task, Loopback()))
@@ -101,10 +101,10 @@ def test_simulated_is_full_with_other_parts(other: str, kind, task: Task, knobs:
     assert not torch.equal(simulated[0][-1].state.weights, flatten(task.model))
 
 
-def test_the_adaptive_bound_moves_as_it_does_without(task: Task, knobs: Settings) -> None:
+def test_the_adaptive_bound_moves_as_it_does_without(task: Task, settings: Settings) -> None:
     """With little noise: the count comes through rotation, rounding and the modulus."""
     base = ENTRIES["fl-std-dp"].scheme(
-        replace(knobs, noise=0.05, clip=AdaptiveClip(0.3, weight=1.0), sampling=Fixed(12))
+        replace(settings, noise=0.05, clip=AdaptiveClip(0.3, weight=1.0), sampling=Fixed(12))
     )
     plain, whole = (run(scheme, task, 4, SEED) for scheme in (base, secured(base, task, rounding=0.001)))
     for one, other in zip(plain, whole, strict=True):
@@ -115,36 +115,36 @@ def test_the_adaptive_bound_moves_as_it_does_without(task: Task, knobs: Settings
 
 
 @pytest.mark.parametrize("name", ["fl-top", "fl-std", "fl-cs", "qsgd", "top-k-ef", "fl-standard"])
-def test_whole_numbers_train_as_others_do(name: str, task: Task, knobs: Settings) -> None:
+def test_whole_numbers_train_as_others_do(name: str, task: Task, settings: Settings) -> None:
     """Without noise, 32 bits lose next to nothing of a round."""
-    base = ENTRIES[name].scheme(replace(knobs, sampling=Fixed(8)))
+    base = ENTRIES[name].scheme(replace(settings, sampling=Fixed(8)))
     plain, whole = (run(scheme, task, 1, SEED)[0].state.weights for scheme in (base, secured(base, task)))
     assert float((plain - whole).norm()) < 1e-5 * float((plain - flatten(task.model)).norm())
 
 
 @pytest.mark.parametrize("name", ["fl-sign", "two-bit-dp", "fl-sign-dp"])
-def test_codes_are_added_as_ever(name: str, task: Task, knobs: Settings) -> None:
-    base = ENTRIES[name].scheme(replace(knobs, sampling=Fixed(8)))
+def test_codes_are_added_as_ever(name: str, task: Task, settings: Settings) -> None:
+    base = ENTRIES[name].scheme(replace(settings, sampling=Fixed(8)))
     plain, whole = (run(scheme, task, 2, SEED)[-1].state.weights for scheme in (base, secured(base, task)))
     assert torch.equal(plain, whole)
 
 
 @pytest.mark.parametrize("name", ["fl-top-dp", "fl-std", "fl-standard-dp", "two-bit-dp"])
-def test_simulated_is_full_in_blocks(name: str, task: Task, knobs: Settings) -> None:
+def test_simulated_is_full_in_blocks(name: str, task: Task, settings: Settings) -> None:
     """Seven clients at a time on both sides, by one thread and by two: the same bits."""
-    base = ENTRIES[name].scheme(replace(knobs, sampling=Fixed(10)))
+    base = ENTRIES[name].scheme(replace(settings, sampling=Fixed(10)))
     short, whole = (secured(base, task, full=full) for full in (False, True))
     assert_same(trained(short, task, Simulated(7, workers=1), 2), trained(whole, task, Simulated(7, workers=2), 2))
 
 
 @pytest.mark.parametrize("name", ["fl-top-dp", "fl-std", "fl-standard-dp", "two-bit-dp"])
-def test_blocks_of_any_size(name: str, task: Task, knobs: Settings) -> None:
+def test_blocks_of_any_size(name: str, task: Task, settings: Settings) -> None:
     """1, 7 and 100 clients at a time: the same cohort and bytes, and sums that differ by the rounding of products.
 
     Its error of 1e-5 of a step or less moves a number across the edge of its rounding now and then: one of 9,100 here,
     or none; two are let pass.
     """
-    scheme = secured(ENTRIES[name].scheme(replace(knobs, sampling=Fixed(10))), task)
+    scheme = secured(ENTRIES[name].scheme(replace(settings, sampling=Fixed(10))), task)
     found = []
     for length in (1, 7, 100):
         watch = Watch(inner=Simulated(length))
@@ -157,9 +157,9 @@ def test_blocks_of_any_size(name: str, task: Task, knobs: Settings) -> None:
 
 
 @pytest.mark.parametrize("name", ["fl-top-dp", "fl-std", "two-bit-dp"])
-def test_what_follows_training_does_not_know_the_block(name: str, task: Task, knobs: Settings) -> None:
+def test_what_follows_training_does_not_know_the_block(name: str, task: Task, settings: Settings) -> None:
     """The same rows in blocks of 1, 7 and 100: rounding, coins and noise are each row's own, to the bit."""
-    base = ENTRIES[name].scheme(replace(knobs, sampling=Fixed(10)))
+    base = ENTRIES[name].scheme(replace(settings, sampling=Fixed(10)))
     width = 91 if name == "fl-top-dp" else 910
     row = torch.linspace(-1, 1, width) * (0.4 / width**0.5)  # within the bound: the clip leaves it alone
     scheme = secured(replace(base, trainer=Says(row)), task)
@@ -169,17 +169,17 @@ def test_what_follows_training_does_not_know_the_block(name: str, task: Task, kn
 
 
 @pytest.mark.parametrize("servers", [1, 2])
-def test_secrets_that_cannot_be_repeated(servers, task: Task, knobs: Settings) -> None:
+def test_secrets_that_cannot_be_repeated(servers, task: Task, settings: Settings) -> None:
     """As in a deployment: keys, cohorts, noise from the system, and the round opens all the same."""
-    base = ENTRIES["fl-top-dp"].scheme(replace(knobs, sampling=Fixed(6)))
+    base = ENTRIES["fl-top-dp"].scheme(replace(settings, sampling=Fixed(6)))
     scheme = secured(base, task, full=True, servers=servers)
     found = [run(scheme, task, 2, SEED, secret=SecretSeed.system()) for _ in range(2)]
     assert not any(report.aborted or report.refused for reports in found for report in reports)
     assert not torch.equal(found[0][-1].state.weights, found[1][-1].state.weights)
 
 
-def test_nobody_answers(task: Task, knobs: Settings) -> None:
-    scheme = secured(ENTRIES["fl-top-dp"].scheme(replace(knobs, sampling=Fixed(6, dropout=0.1))), task)
+def test_nobody_answers(task: Task, settings: Settings) -> None:
+    scheme = secured(ENTRIES["fl-top-dp"].scheme(replace(settings, sampling=Fixed(6, dropout=0.1))), task)
     for full in (False, True):
         scheme = replace(scheme, aggregator=replace(scheme.aggregator, full=full))
         (report,), ledger = trained(scheme, task, Simulated(lost=lambda round, client: True), 1)
@@ -197,14 +197,14 @@ def test_nobody_answers(task: Task, knobs: Settings) -> None:
     ],
     ids=["full", "adaptive", "memory"],
 )
-def test_resume(name: str, change: dict, other: dict, task: Task, knobs: Settings) -> None:
-    assert_goes_on(secured(ENTRIES[name].scheme(replace(knobs, **change)), task, **other), task)
+def test_resume(name: str, change: dict, other: dict, task: Task, settings: Settings) -> None:
+    assert_goes_on(secured(ENTRIES[name].scheme(replace(settings, **change)), task, **other), task)
 
 
-def test_bytes_of_the_phases(task: Task, knobs: Settings) -> None:
+def test_bytes_of_the_phases(task: Task, settings: Settings) -> None:
     """Payload is the masked numbers, of bits each; the phases hold all that is not the plan."""
     for servers, carrier in ((1, "mask"), (2, "numbers")):
-        scheme = secured(ENTRIES["fl-std-dp"].scheme(replace(knobs, sampling=Fixed(12))), task, servers=servers)
+        scheme = secured(ENTRIES["fl-std-dp"].scheme(replace(settings, sampling=Fixed(12))), task, servers=servers)
         spec = scheme.specs(910)[-1]
         (report,), _ = trained(scheme, task, Simulated(), 1)
         payload = report.bytes["up"]["payload"]
@@ -216,7 +216,7 @@ def test_bytes_of_the_phases(task: Task, knobs: Settings) -> None:
         up = sum(part["up"]["mean"] for part in phases.values())
         assert up == payload["mean"] + report.bytes["up"]["protocol"]["mean"]
         assert phases[carrier]["up"]["max"] > payload["max"]
-        plain = run(ENTRIES["fl-std-dp"].scheme(replace(knobs, sampling=Fixed(12))), task, 1, SEED)[0]
+        plain = run(ENTRIES["fl-std-dp"].scheme(replace(settings, sampling=Fixed(12))), task, 1, SEED)[0]
         keys = 4 + 12 * 40  # of the cohort: how many, and the number and public key of each
         down = sum(part["down"]["mean"] for part in phases.values())
         assert report.bytes["down"]["payload"] == plain.bytes["down"]["payload"]

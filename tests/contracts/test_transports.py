@@ -29,8 +29,8 @@ SAMPLINGS = {"fixed": Fixed(5), "poisson": Poisson(0.4)}
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
-def test_blocks_of_one_are_loopback(entry: Entry, sampling: str, task: Task, knobs: Settings) -> None:
-    scheme = entry.scheme(replace(knobs, sampling=SAMPLINGS[sampling]))
+def test_blocks_of_one_are_loopback(entry: Entry, sampling: str, task: Task, settings: Settings) -> None:
+    scheme = entry.scheme(replace(settings, sampling=SAMPLINGS[sampling]))
     local, bytewise = (run(scheme, task, 2, transport=t) for t in (Simulated(block=1), Loopback()))
     for one, other in zip(local, bytewise, strict=True):
         assert torch.equal(one.state.weights, other.state.weights)
@@ -41,17 +41,17 @@ def test_blocks_of_one_are_loopback(entry: Entry, sampling: str, task: Task, kno
 
 
 @pytest.mark.parametrize("other", [{"vote": 0.5}, {"clip": AdaptiveClip(0.3)}], ids=["vote", "adaptive"])
-def test_blocks_of_one_are_loopback_with_other_parts(other: dict, task: Task, knobs: Settings) -> None:
-    scheme = ENTRIES["fl-top-dp"].scheme(replace(knobs, **other))
+def test_blocks_of_one_are_loopback_with_other_parts(other: dict, task: Task, settings: Settings) -> None:
+    scheme = ENTRIES["fl-top-dp"].scheme(replace(settings, **other))
     local, bytewise = (run(scheme, task, transport=t)[-1] for t in (Simulated(block=1), Loopback()))
     assert torch.equal(local.state.weights, bytewise.state.weights)
     assert local.clip == bytewise.clip
     assert (local.state.traffic.counts == bytewise.state.traffic.counts).all()
 
 
-def test_blocks_agree(entry: Entry, task: Task, knobs: Settings) -> None:
+def test_blocks_agree(entry: Entry, task: Task, settings: Settings) -> None:
     """One, 7 and 100 clients at a time: the same cohorts and noise, sums that differ in rounding only."""
-    scheme = entry.scheme(replace(knobs, sampling=Fixed(10)))
+    scheme = entry.scheme(replace(settings, sampling=Fixed(10)))
     start = flatten(task.model)
     one, seven, hundred = (run(scheme, task, 2, transport=Simulated(block=b))[-1] for b in (1, 7, 100))
     moved = one.state.weights - start
@@ -70,9 +70,9 @@ def dropping(scheme: Scheme, task: Task, lost: int) -> tuple[list[Report], list[
     return local, bytewise
 
 
-def test_dropouts_cost_the_same_bytes(entry: Entry, task: Task, knobs: Settings) -> None:
+def test_dropouts_cost_the_same_bytes(entry: Entry, task: Task, settings: Settings) -> None:
     """The plan went to all 12; 3 have not answered, and neither transport aborts the round."""
-    scheme = entry.scheme(replace(knobs, sampling=Fixed(12, tolerance=0.1)))
+    scheme = entry.scheme(replace(settings, sampling=Fixed(12, tolerance=0.1)))
     local, bytewise = dropping(scheme, task, lost=3)
     assert not any(report.aborted for report in (*local, *bytewise))
     assert torch.equal(local[-1].state.weights, bytewise[-1].state.weights)
@@ -93,9 +93,9 @@ def broken(data: bytes) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("how", ["truncated", "nothing", "another round", "flipped"])
 @pytest.mark.parametrize("name", ["two-bit", "two-bit-dp", "qsgd", "top-k-ef", "fl-cs", "fl-std"])
-def test_a_bad_upload_is_refused_and_the_round_goes_on(name: str, how: str, task: Task, knobs: Settings) -> None:
+def test_a_bad_upload_is_refused_and_the_round_goes_on(name: str, how: str, task: Task, settings: Settings) -> None:
     """As if the client had not answered: the others' sum, and one sentence."""
-    scheme = ENTRIES[name].scheme(replace(knobs, sampling=Fixed(12, tolerance=0.25)))
+    scheme = ENTRIES[name].scheme(replace(settings, sampling=Fixed(12, tolerance=0.25)))
 
     def line(bad: int):
         return lambda round, client, data: broken(data)[how] if round == 2 and client < bad else data
@@ -109,9 +109,9 @@ def test_a_bad_upload_is_refused_and_the_round_goes_on(name: str, how: str, task
         assert torch.equal(found[-1].state.weights, lost[-1].state.weights)
 
 
-def test_too_few_for_the_places_of_two_bit(task: Task, knobs: Settings) -> None:
+def test_too_few_for_the_places_of_two_bit(task: Task, settings: Settings) -> None:
     """A vote needs its voters: 5 clients, of which two stay, cannot fill p - 1 = 3 places."""
-    scheme = ENTRIES["two-bit"].scheme(replace(knobs, sampling=Fixed(5, tolerance=0.6)))
+    scheme = ENTRIES["two-bit"].scheme(replace(settings, sampling=Fixed(5, tolerance=0.6)))
     first, second = run(scheme, task, 2, transport=Simulated(lost=Lost(3)))
     assert (first.aborted, second.aborted) == (True, True)
     assert torch.equal(second.state.weights, flatten(task.model))
@@ -139,18 +139,18 @@ class Lost:
         ({"bound": math.nan}, "must be positive"),
     ],
 )
-def test_two_bit_that_cannot_be(change: dict, sentence: str, knobs: Settings) -> None:
+def test_two_bit_that_cannot_be(change: dict, sentence: str, settings: Settings) -> None:
     with pytest.raises(Mistake, match=sentence):
-        ENTRIES["two-bit"].scheme(replace(knobs, **change))
+        ENTRIES["two-bit"].scheme(replace(settings, **change))
 
 
-def test_a_cohort_that_is_too_small_for_two_bit(task: Task, knobs: Settings) -> None:
+def test_a_cohort_that_is_too_small_for_two_bit(task: Task, settings: Settings) -> None:
     with pytest.raises(Mistake, match=r"cohort=5 cannot fill the 31 places of two-bit with p=32: take a cohort"):
-        run(ENTRIES["two-bit"].scheme(replace(knobs, precision=32)), task, 1)
+        run(ENTRIES["two-bit"].scheme(replace(settings, precision=32)), task, 1)
 
 
-def test_parts_that_belong_together(task: Task, knobs: Settings) -> None:
-    scheme = ENTRIES["two-bit"].scheme(knobs)
+def test_parts_that_belong_together(task: Task, settings: Settings) -> None:
+    scheme = ENTRIES["two-bit"].scheme(settings)
     for wrong in (
         replace(scheme, aggregator=Sum()),
         replace(scheme, aggregator=BitVote(5)),
@@ -160,25 +160,25 @@ def test_parts_that_belong_together(task: Task, knobs: Settings) -> None:
             run(wrong, task, 1)
 
 
-def test_memory_that_would_not_fit_the_next_round(task: Task, knobs: Settings) -> None:
-    scheme = ENTRIES["top-k-ef"].scheme(knobs)
+def test_memory_that_would_not_fit_the_next_round(task: Task, settings: Settings) -> None:
+    scheme = ENTRIES["top-k-ef"].scheme(settings)
     with pytest.raises(Mistake, match="drawn each round"):
         run(replace(scheme, coordinates=RandomK(0.5, fresh=True)), task, 1)
-    record = ENTRIES["fl-sign-dp"].scheme(knobs)
+    record = ENTRIES["fl-sign-dp"].scheme(settings)
     with pytest.raises(Mistake, match="Dpsgd"):
         run(replace(record, stages=scheme.stages, step=scheme.step), task, 1)
 
 
 @pytest.mark.parametrize("name", ["fl-std", "two-bit", "qsgd", "top-k-ef", "dp-fedavg", "fl-sign-dp", "fl-top-dp"])
-def test_one_bad_upload_of_many(name: str, task: Task, knobs: Settings) -> None:
+def test_one_bad_upload_of_many(name: str, task: Task, settings: Settings) -> None:
     """The round goes on with the others, also where noise is in shares: the server adds the missing one."""
-    scheme = ENTRIES[name].scheme(replace(knobs, sampling=Fixed(12)))
+    scheme = ENTRIES[name].scheme(replace(settings, sampling=Fixed(12)))
     line = Loopback(line=lambda round, client, data: data[:-1] if client == 7 else data)
     (report,) = run(scheme, task, 1, transport=line)
     assert (report.aborted, report.cohort, len(report.refused)) == (False, 11, 1)
 
 
-def test_an_upload_that_is_not_finite_is_refused(task: Task, knobs: Settings) -> None:
+def test_an_upload_that_is_not_finite_is_refused(task: Task, settings: Settings) -> None:
     """One client's NaN leaves the others' mean as it is."""
 
     def poisoned(round: int, client: int, data: bytes) -> bytes:
@@ -188,13 +188,13 @@ def test_an_upload_that_is_not_finite_is_refused(task: Task, knobs: Settings) ->
         body = rest[:4] + b"\x00\x00\xc0\x7f" + rest[8:]
         return head + messages.CRC.pack(zlib.crc32(body, zlib.crc32(head))) + body
 
-    scheme = ENTRIES["fl-std"].scheme(replace(knobs, sampling=Fixed(12)))
+    scheme = ENTRIES["fl-std"].scheme(replace(settings, sampling=Fixed(12)))
     (report,) = run(scheme, task, 1, transport=Loopback(line=poisoned))
     assert report.refused == ("client 3: upload of round 1: there are numbers that are not finite: refused",)
     assert report.state.weights.isfinite().all()
 
 
-def test_a_client_has_no_more_records_than_it_registered(task: Task, knobs: Settings) -> None:
+def test_a_client_has_no_more_records_than_it_registered(task: Task, settings: Settings) -> None:
     """Else one client could weigh as much as it likes."""
 
     def boasting(round: int, client: int, data: bytes) -> bytes:
@@ -202,14 +202,14 @@ def test_a_client_has_no_more_records_than_it_registered(task: Task, knobs: Sett
         body = messages.RECORDS.pack(10**6) + rest[4:] if client == 3 else rest
         return head + messages.CRC.pack(zlib.crc32(body, zlib.crc32(head))) + body
 
-    scheme = ENTRIES["fl-std"].scheme(replace(knobs, sampling=Fixed(12)))
+    scheme = ENTRIES["fl-std"].scheme(replace(settings, sampling=Fixed(12)))
     (report,) = run(scheme, task, 1, transport=Loopback(line=boasting))
     (why,) = report.refused
     assert why.startswith("client 3: it says that it has 1000000 records")
 
 
-def test_parts_that_would_train_for_nothing(task: Task, knobs: Settings) -> None:
-    alone, sensed = ENTRIES["standalone"].scheme(knobs), ENTRIES["fl-cs"].scheme(knobs)
+def test_parts_that_would_train_for_nothing(task: Task, settings: Settings) -> None:
+    alone, sensed = ENTRIES["standalone"].scheme(settings), ENTRIES["fl-cs"].scheme(settings)
     noisy = (Clip(1.0), Noise(1.0))
     for wrong in (
         replace(alone, stages=noisy),

@@ -29,16 +29,16 @@ from hush.privacy.accountants import gaussian_epsilon
 N, SIGMA, FOUR = 910, 3.731, Once(4)
 
 
-def by_turns(knobs: Settings, sampling: Once = FOUR) -> Scheme:
+def by_turns(settings: Settings, sampling: Once = FOUR) -> Scheme:
     """hush-trusted for the 12 clients of the small task, in 4 cohorts of 3."""
-    return ENTRIES["hush-trusted"].scheme(replace(knobs, sampling=sampling, noise=SIGMA))
+    return ENTRIES["hush-trusted"].scheme(replace(settings, sampling=sampling, noise=SIGMA))
 
 
-def test_the_noise_follows_the_turns(knobs: Settings) -> None:
+def test_the_noise_follows_the_turns(settings: Settings) -> None:
     """Its rounds and passes are those of the sampling; without one the entry has its own."""
     for sampling in (Once(4), Once(3, passes=2)):
-        stages = by_turns(knobs, sampling).stages
-        assert stages == (knobs.clip, CorrelatedNoise(SIGMA, sampling.rounds, sampling.passes))
+        stages = by_turns(settings, sampling).stages
+        assert stages == (settings.clip, CorrelatedNoise(SIGMA, sampling.rounds, sampling.passes))
     usual = ENTRIES["hush-trusted"].usual
     for found in (
         scheme("hush-trusted", noise=2.0),
@@ -49,31 +49,31 @@ def test_the_noise_follows_the_turns(knobs: Settings) -> None:
 
 
 @pytest.mark.parametrize("sampling", [Fixed(3), Poisson(0.3)])
-def test_other_sampling_is_refused(sampling: Fixed | Poisson, knobs: Settings) -> None:
+def test_other_sampling_is_refused(sampling: Fixed | Poisson, settings: Settings) -> None:
     with pytest.raises(Mistake, match=rf"sampling={sampling.kind} has no turns.*: take once"):
-        ENTRIES["hush-trusted"].scheme(replace(knobs, sampling=sampling))
+        ENTRIES["hush-trusted"].scheme(replace(settings, sampling=sampling))
 
 
-def test_a_bound_that_moves_is_refused(task: Task, knobs: Settings) -> None:
+def test_a_bound_that_moves_is_refused(task: Task, settings: Settings) -> None:
     with pytest.raises(Mistake, match=r"this bound moves: take Clip\(c\)"):
-        run(by_turns(replace(knobs, clip=AdaptiveClip())), task, 1)
+        run(by_turns(replace(settings, clip=AdaptiveClip())), task, 1)
 
 
-def test_blocks_of_one_are_loopback(task: Task, knobs: Settings) -> None:
+def test_blocks_of_one_are_loopback(task: Task, settings: Settings) -> None:
     """The same weights and bytes; each client sends its numbers once, and those of round 1 get none."""
-    local, bytewise = (run(by_turns(knobs), task, 4, transport=t) for t in (Simulated(block=1), Loopback()))
+    local, bytewise = (run(by_turns(settings), task, 4, transport=t) for t in (Simulated(block=1), Loopback()))
     for t, (one, other) in enumerate(zip(local, bytewise, strict=True), 1):
         assert torch.equal(one.state.weights, other.state.weights)
         assert (one.bytes, one.epsilon) == (other.bytes, other.epsilon)
         assert one.bytes["up"]["payload"] == {"mean": pytest.approx(4 * N * t / 4), "max": 4 * N}
         assert one.bytes["down"]["payload"]["mean"] == pytest.approx(4 * N * (t - 1) / 4)
-    seven = run(by_turns(knobs), task, 4, transport=Simulated(block=7))[-1].state.weights
+    seven = run(by_turns(settings), task, 4, transport=Simulated(block=7))[-1].state.weights
     moved = local[-1].state.weights - flatten(task.model)
     assert (seven - local[-1].state.weights).norm() <= 1e-5 * moved.norm()
 
 
-def test_a_client_rebuilds_the_weights(task: Task, knobs: Settings) -> None:
-    watch, turns = Watch(), by_turns(knobs)
+def test_a_client_rebuilds_the_weights(task: Task, settings: Settings) -> None:
+    watch, turns = Watch(), by_turns(settings)
     run(turns, task, 4, transport=watch)
     for plan in watch.plans:
         message = messages.pack_plan(plan.to([0]), turns.coordinates)
@@ -82,11 +82,11 @@ def test_a_client_rebuilds_the_weights(task: Task, knobs: Settings) -> None:
 
 
 @pytest.mark.parametrize("passes", [1, 2])
-def test_what_it_costs_and_whom_it_hides_from(passes: int, task: Task, knobs: Settings) -> None:
+def test_what_it_costs_and_whom_it_hides_from(passes: int, task: Task, settings: Settings) -> None:
     """A Gaussian release for each of a client's own rounds; the server is trusted. The event is written first."""
     watch = Watch()
     reports = run(
-        by_turns(knobs, Once(4, passes)), task, 4 * passes, transport=watch, ledger=watch.ledger, accountant="pld"
+        by_turns(settings, Once(4, passes)), task, 4 * passes, transport=watch, ledger=watch.ledger, accountant="pld"
     )
     spent = [gaussian_epsilon(math.sqrt(1 + t // 4) / SIGMA, 1e-5) for t in range(4 * passes)]
     assert [report.epsilon["model"] for report in reports] == pytest.approx(spent)
@@ -100,19 +100,19 @@ def test_what_it_costs_and_whom_it_hides_from(passes: int, task: Task, knobs: Se
     assert watch.cohorts[:4] == watch.cohorts[-4:]
 
 
-def test_a_broken_upload_says_nothing(task: Task, knobs: Settings) -> None:
+def test_a_broken_upload_says_nothing(task: Task, settings: Settings) -> None:
     """One client moves the sum by the bound at most, whatever it has learned."""
-    turns = by_turns(knobs)
+    turns = by_turns(settings)
     bound = turns.specs(N)[-2].l2
-    assert bound == pytest.approx(knobs.clip.bound, rel=1e-5)
+    assert bound == pytest.approx(settings.clip.bound, rel=1e-5)
     sent, _ = before_noise(turns, torch.tensor([[math.nan] * N, [1e30] * N, [0.0] * N]))
     assert (sent.double().norm(dim=1) <= bound).all()
     assert not sent[0].any()
 
 
-def test_lost_clients_take_no_noise_with_them(task: Task, knobs: Settings) -> None:
+def test_lost_clients_take_no_noise_with_them(task: Task, settings: Settings) -> None:
     """The noise is the server's: however many stay, it is the same; without anybody it is all there is."""
-    turns = replace(by_turns(knobs), trainer=Still())
+    turns = replace(by_turns(settings), trainer=Still())
     whole, some, none = (
         run(turns, task, 4, transport=Simulated(lost=lambda round, client, k=k: client < k)) for k in (0, 5, 12)
     )
@@ -122,9 +122,9 @@ def test_lost_clients_take_no_noise_with_them(task: Task, knobs: Settings) -> No
         assert torch.equal(one.state.weights, third.state.weights)
 
 
-def test_an_aborted_round_leaves_the_others_as_they_are(task: Task, knobs: Settings) -> None:
+def test_an_aborted_round_leaves_the_others_as_they_are(task: Task, settings: Settings) -> None:
     """It releases nothing and is paid for; the noise of later rounds does not depend on it."""
-    turns = secured(replace(by_turns(knobs), trainer=Still()), task, bits=24)
+    turns = secured(replace(by_turns(settings), trainer=Still()), task, bits=24)
     watch = Watch(inner=Simulated(lost=lambda round, client: round == 2))
     whole, broken = run(turns, task, 4), run(turns, task, 4, transport=watch, ledger=watch.ledger)
     assert [report.aborted for report in broken] == [False, True, False, False]
@@ -137,15 +137,15 @@ def test_an_aborted_round_leaves_the_others_as_they_are(task: Task, knobs: Setti
 
 
 @pytest.mark.parametrize("whole", [False, True], ids=["floats", "integers"])
-def test_resume(whole: bool, task: Task, knobs: Settings) -> None:
-    turns = by_turns(knobs, Once(4 if not whole else 2, passes=1 if not whole else 2))
+def test_resume(whole: bool, task: Task, settings: Settings) -> None:
+    turns = by_turns(settings, Once(4 if not whole else 2, passes=1 if not whole else 2))
     assert_goes_on(secured(turns, task) if whole else turns, task)
 
 
 @pytest.mark.parametrize("servers", [1, 2])
-def test_a_secure_sum_of_turns(servers, task: Task, knobs: Settings) -> None:
+def test_a_secure_sum_of_turns(servers, task: Task, settings: Settings) -> None:
     """Cohorts of 6, of which one is lost in round 2 and two in round 3, which is aborted; simulated is full."""
-    base = by_turns(knobs, Once(2, passes=2, tolerance=0.2))
+    base = by_turns(settings, Once(2, passes=2, tolerance=0.2))
     short, full = (secured(base, task, servers=servers, full=whole) for whole in (False, True))
     assert [type(stage) for stage in short.stages] == [Clip, Rotate, Quantise, CorrelatedNoise]
     assert short.source == base.source
@@ -158,12 +158,12 @@ def test_a_secure_sum_of_turns(servers, task: Task, knobs: Settings) -> None:
 
 @pytest.mark.parametrize("whole", [False, True], ids=["floats", "integers"])
 @pytest.mark.parametrize("sampling", [Once(3), Once(2, passes=2)], ids=["once", "twice"])
-def test_deviation(sampling: Once, whole: bool, knobs: Settings) -> None:
+def test_deviation(sampling: Once, whole: bool, settings: Settings) -> None:
     """Of what clients that say nothing leave in the model: after each round as the proof has it, and no less."""
     task = wide(lambda: nn.Linear(1000, 100), 10)
-    turns = replace(by_turns(knobs, sampling), trainer=Still())
+    turns = replace(by_turns(settings, sampling), trainer=Still())
     turns = secured(turns, task, bits=24) if whole else turns
-    stated = SIGMA * knobs.clip.bound * turns.source.correlation.deviations
+    stated = SIGMA * settings.clip.bound * turns.source.correlation.deviations
     for report, deviation in zip(run(turns, task, sampling.rounds), stated, strict=True):
         left = (report.state.weights.double() - flatten(task.model)) * 10 / sampling.cohorts
         assert float(left.std()) == pytest.approx(deviation, rel=0.01)

@@ -45,27 +45,27 @@ def poisoned(task: Task) -> Task:
 
 
 @pytest.mark.parametrize("name", ["fl-std", "fl-top", "fl-bas-2"])
-def test_nan_stops_the_run(name: str, task: Task, knobs: Settings) -> None:
+def test_nan_stops_the_run(name: str, task: Task, settings: Settings) -> None:
     """One bad record is enough; the state keeps the weights of the last good round."""
     state = State.first(task)
-    scheme = ENTRIES[name].scheme(replace(knobs, sampling=Fixed(12)))
+    scheme = ENTRIES[name].scheme(replace(settings, sampling=Fixed(12)))
     with pytest.raises(Mistake, match=r"round 1: .*no longer finite.*lower the training rate"):
         list(rounds(scheme, poisoned(task), rounds=3, state=state))
     assert state.round == 0
     assert torch.equal(state.weights, flatten(task.model))
 
 
-def test_weights_that_overflow_stop_a_private_run(task: Task, knobs: Settings) -> None:
+def test_weights_that_overflow_stop_a_private_run(task: Task, settings: Settings) -> None:
     """What was released before the weights were looked at is in the ledger."""
-    scheme = replace(ENTRIES["fl-std-dp"].scheme(knobs), step=Average(rate=1e41))
+    scheme = replace(ENTRIES["fl-std-dp"].scheme(settings), step=Average(rate=1e41))
     ledger = Ledger()
     with pytest.raises(Mistake, match=r"round 1: .*no longer finite"):
         list(rounds(scheme, task, rounds=3, ledger=ledger))
     assert len(ledger.events) == 1
 
 
-def test_a_client_of_nan_does_not_stop_a_private_run(task: Task, knobs: Settings) -> None:
-    scheme = ENTRIES["fl-std-dp"].scheme(replace(knobs, sampling=Fixed(12)))
+def test_a_client_of_nan_does_not_stop_a_private_run(task: Task, settings: Settings) -> None:
+    scheme = ENTRIES["fl-std-dp"].scheme(replace(settings, sampling=Fixed(12)))
     *_, report = rounds(scheme, poisoned(task), rounds=2, accountant="rdp")
     assert report.state.weights.isfinite().all()
 
@@ -74,47 +74,47 @@ WHOLE = ("fl-std", "fl-standard", "centralized", "standalone")  # all weights, a
 
 
 @pytest.mark.parametrize("name", [name for name in ENTRIES if name not in (*WHOLE, *TURNS)])
-def test_batch_norm_is_refused(name: str, make, knobs: Settings) -> None:
+def test_batch_norm_is_refused(name: str, make, settings: Settings) -> None:
     if ENTRIES[name].level == "record":
         with pytest.raises(Mistake, match=r"BatchNorm .*mixes the records of a batch.*GroupNorm"):
-            next(rounds(ENTRIES[name].scheme(knobs), normed(make), rounds=1))
+            next(rounds(ENTRIES[name].scheme(settings), normed(make), rounds=1))
         return
     why = "without noise" if ENTRIES[name].private else "do not travel"
     with pytest.raises(Mistake, match=rf"buffers .*{why}.*replace BatchNorm by GroupNorm"):
-        next(rounds(ENTRIES[name].scheme(knobs), normed(make), rounds=1))
+        next(rounds(ENTRIES[name].scheme(settings), normed(make), rounds=1))
 
 
-def test_batch_norm_trains_with_fl_std(make, knobs: Settings) -> None:
+def test_batch_norm_trains_with_fl_std(make, settings: Settings) -> None:
     """The mean of the clients' statistics is what the next round begins with."""
     task = normed(make)
-    knobs = replace(knobs, sampling=Fixed(4))
+    settings = replace(settings, sampling=Fixed(4))
     # a batch of one row has no variance
     sizes = task.split.sizes
     keep = [task.split.rows_of(k) for k in range(task.clients) if sizes[k] > 1]
     task = replace(task, split=type(task.split).of(keep))
-    *_, report = rounds(ENTRIES["fl-std"].scheme(knobs), task, rounds=2)
+    *_, report = rounds(ENTRIES["fl-std"].scheme(settings), task, rounds=2)
     before, after = dict(task.model.named_buffers()), dict(report.model.named_buffers())
     assert not torch.equal(before["2.running_mean"], after["2.running_mean"])
     assert report.state.weights.isfinite().all()
     assert torch.equal(before["2.running_mean"], torch.zeros(6))
 
 
-def test_group_norm_is_welcome(make, knobs: Settings) -> None:
+def test_group_norm_is_welcome(make, settings: Settings) -> None:
     task = make(nn.Sequential(nn.Flatten(), nn.Linear(64, 6), nn.GroupNorm(2, 6), nn.Linear(6, 10)))
-    *_, report = rounds(ENTRIES["fl-top-dp"].scheme(knobs), task, rounds=1, accountant="rdp")
+    *_, report = rounds(ENTRIES["fl-top-dp"].scheme(settings), task, rounds=1, accountant="rdp")
     assert not torch.equal(report.state.weights, flatten(task.model))
 
 
-def test_the_model_of_a_report(task: Task, knobs: Settings) -> None:
+def test_the_model_of_a_report(task: Task, settings: Settings) -> None:
     """A copy with the round's weights; the task's own model stays at w_0."""
     start = flatten(task.model)
-    *_, report = rounds(ENTRIES["fl-std"].scheme(knobs), task, rounds=1)
+    *_, report = rounds(ENTRIES["fl-std"].scheme(settings), task, rounds=1)
     assert torch.equal(flatten(report.model), report.state.weights)
     assert torch.equal(flatten(task.model), start)
 
 
-def test_it_learns(task: Task, knobs: Settings) -> None:
-    scheme = ENTRIES["fl-std"].scheme(replace(knobs, sampling=Fixed(12)))
+def test_it_learns(task: Task, settings: Settings) -> None:
+    scheme = ENTRIES["fl-std"].scheme(replace(settings, sampling=Fixed(12)))
     *_, report = rounds(scheme, task, rounds=15)
     assert evaluate(task, report.state.weights).accuracy > 0.5
     assert evaluate(task, flatten(task.model)).accuracy < 0.3
@@ -127,37 +127,37 @@ def test_it_learns(task: Task, knobs: Settings) -> None:
         ({"ratio": 1e-6}, "raise it"),
     ],
 )
-def test_wrong_settings(change: dict, sentence: str, task: Task, knobs: Settings) -> None:
+def test_wrong_settings(change: dict, sentence: str, task: Task, settings: Settings) -> None:
     with pytest.raises(Mistake, match=sentence):
-        next(rounds(ENTRIES["fl-top"].scheme(replace(knobs, **change)), task, rounds=1))
+        next(rounds(ENTRIES["fl-top"].scheme(replace(settings, **change)), task, rounds=1))
 
 
-def test_no_rounds(task: Task, knobs: Settings) -> None:
+def test_no_rounds(task: Task, settings: Settings) -> None:
     with pytest.raises(Mistake, match="rounds=0 must be at least 1"):
-        next(rounds(ENTRIES["fl-std"].scheme(knobs), task, rounds=0))
+        next(rounds(ENTRIES["fl-std"].scheme(settings), task, rounds=0))
 
 
-def test_top_k_without_public_data(task: Task, knobs: Settings) -> None:
+def test_top_k_without_public_data(task: Task, settings: Settings) -> None:
     with pytest.raises(Mistake, match="needs a public batch"):
-        next(rounds(ENTRIES["fl-top"].scheme(knobs), replace(task, public=None), rounds=1))
+        next(rounds(ENTRIES["fl-top"].scheme(settings), replace(task, public=None), rounds=1))
 
 
-def test_an_aborted_vote_stops_the_run(task: Task, knobs: Settings) -> None:
-    knobs = replace(knobs, sampling=Poisson(0.4, floor=12), vote=1.0)
+def test_an_aborted_vote_stops_the_run(task: Task, settings: Settings) -> None:
+    settings = replace(settings, sampling=Poisson(0.4, floor=12), vote=1.0)
     with pytest.raises(Mistake, match=r"vote on the coordinates failed.*larger cohorts"):
-        next(rounds(ENTRIES["fl-top-dp"].scheme(knobs), task, rounds=1))
+        next(rounds(ENTRIES["fl-top-dp"].scheme(settings), task, rounds=1))
 
 
-def test_reports_of_earlier_rounds_are_still_true(task: Task, knobs: Settings) -> None:
+def test_reports_of_earlier_rounds_are_still_true(task: Task, settings: Settings) -> None:
     """Collected reports, each asked for its model at the end, give different models."""
-    one, two = rounds(ENTRIES["fl-std"].scheme(knobs), task, rounds=2)
+    one, two = rounds(ENTRIES["fl-std"].scheme(settings), task, rounds=2)
     assert one.state.round == 1
     assert not torch.equal(flatten(one.model), flatten(two.model))
 
 
-def test_epsilon_is_computed_when_it_is_read(task: Task, knobs: Settings, monkeypatch) -> None:
+def test_epsilon_is_computed_when_it_is_read(task: Task, settings: Settings, monkeypatch) -> None:
     """A loop that does not look pays nothing, and an old report says what it would have told in time."""
-    scheme = ENTRIES["fl-std-dp"].scheme(replace(knobs, sampling=Poisson(0.4)))
+    scheme = ENTRIES["fl-std-dp"].scheme(replace(settings, sampling=Poisson(0.4)))
     asked = []
     compose = Spent.epsilon
     monkeypatch.setattr(Spent, "epsilon", lambda *given: asked.append(given) or compose(*given))
@@ -172,9 +172,9 @@ def test_epsilon_is_computed_when_it_is_read(task: Task, knobs: Settings, monkey
     assert at_once[0]["model"] < at_once[1]["model"]
 
 
-def test_a_state_tells_when_the_run_has_gone_on(task: Task, knobs: Settings) -> None:
+def test_a_state_tells_when_the_run_has_gone_on(task: Task, settings: Settings) -> None:
     """The weights of old reports stay; their books are no longer there, unless they were copied in time."""
-    scheme = ENTRIES["fl-std-dp"].scheme(knobs)
+    scheme = ENTRIES["fl-std-dp"].scheme(settings)
     states, copies, weights = [], [], []
     for report in rounds(scheme, task, rounds=3, accountant="rdp"):
         states.append(report.state)
@@ -206,9 +206,9 @@ class Failing(Around):
 
 
 @pytest.mark.parametrize("name", ["fl-top-dp", "fl-bas-2"])
-def test_a_round_that_fails_leaves_the_state_before_it(name: str, task: Task, knobs: Settings) -> None:
+def test_a_round_that_fails_leaves_the_state_before_it(name: str, task: Task, settings: Settings) -> None:
     """It can be resumed from, and then gives what an undisturbed run gives."""
-    scheme, ledger = ENTRIES[name].scheme(knobs), Ledger()
+    scheme, ledger = ENTRIES[name].scheme(settings), Ledger()
     *_, whole = rounds(scheme, task, rounds=4, accountant="rdp")
     run = rounds(scheme, task, rounds=4, ledger=ledger, transport=Failing(number=3), accountant="rdp")
     state = [next(run), next(run)][-1].state
@@ -222,9 +222,9 @@ def test_a_round_that_fails_leaves_the_state_before_it(name: str, task: Task, kn
     assert (last.state.participation.rounds == whole.state.participation.rounds).all()
 
 
-def test_a_repeated_round_tells_its_own_epsilon(task: Task, knobs: Settings) -> None:
+def test_a_repeated_round_tells_its_own_epsilon(task: Task, settings: Settings) -> None:
     """However far a killed process was ahead, round by round the same figures."""
-    scheme, ledger = ENTRIES["fl-std-dp"].scheme(knobs), Ledger()
+    scheme, ledger = ENTRIES["fl-std-dp"].scheme(settings), Ledger()
     whole = [report.epsilon for report in rounds(scheme, task, rounds=5, ledger=ledger, accountant="rdp")]
     again = [r.epsilon for r in rounds(scheme, task, rounds=5, ledger=ledger, replay=True, accountant="rdp")]
     assert again == whole
@@ -232,14 +232,14 @@ def test_a_repeated_round_tells_its_own_epsilon(task: Task, knobs: Settings) -> 
 
 
 @pytest.mark.parametrize("sampling", [Fixed(20), Poisson(20 / 300_000)])
-def test_a_round_allocates_nothing_of_the_populations_size(sampling, knobs: Settings) -> None:
+def test_a_round_allocates_nothing_of_the_populations_size(sampling, settings: Settings) -> None:
     """A copy of any count per client would take 2.4 MB."""
     clients = 300_000
     rows = Samples(torch.zeros(1, 4).expand(clients, 4), torch.zeros(1, dtype=torch.int64).expand(clients))
     task = Task(
         nn.Linear(4, 2), nn.functional.cross_entropy, rows, Split(torch.arange(clients), torch.arange(clients + 1))
     )
-    run = rounds(ENTRIES["fl-std-dp"].scheme(replace(knobs, sampling=sampling)), task, rounds=6, accountant="rdp")
+    run = rounds(ENTRIES["fl-std-dp"].scheme(replace(settings, sampling=sampling)), task, rounds=6, accountant="rdp")
     next(run)
     tracemalloc.start()
     for report in run:
@@ -250,22 +250,22 @@ def test_a_round_allocates_nothing_of_the_populations_size(sampling, knobs: Sett
     assert peak < 1_000_000
 
 
-def test_wrong_privacy_settings_are_told_before_any_round(task: Task, knobs: Settings) -> None:
-    scheme, ledger = ENTRIES["fl-std-dp"].scheme(knobs), Ledger()
+def test_wrong_privacy_settings_are_told_before_any_round(task: Task, settings: Settings) -> None:
+    scheme, ledger = ENTRIES["fl-std-dp"].scheme(settings), Ledger()
     with pytest.raises(Mistake, match="delta=2 must"):
         next(rounds(scheme, task, rounds=1, delta=2.0, ledger=ledger))
     with pytest.raises(Mistake, match="accountant=guess"):
         next(rounds(scheme, task, rounds=1, accountant="guess", ledger=ledger))
     next(rounds(scheme, task, rounds=1, ledger=ledger))
-    other = ENTRIES["fl-std-dp"].scheme(replace(knobs, sampling=Poisson(0.4)))
+    other = ENTRIES["fl-std-dp"].scheme(replace(settings, sampling=Poisson(0.4)))
     with pytest.raises(Mistake, match="sampling=poisson is not that of the ledger"):
         next(rounds(other, task, rounds=1, ledger=ledger))
     assert len(ledger.events) == 1
 
 
-def test_a_shortened_ledger_is_refused(task: Task, knobs: Settings) -> None:
+def test_a_shortened_ledger_is_refused(task: Task, settings: Settings) -> None:
     """The vote's event is missing: no round's is, but the state was charged for it."""
-    scheme, ledger = ENTRIES["fl-top-dp"].scheme(replace(knobs, vote=1.0)), Ledger()
+    scheme, ledger = ENTRIES["fl-top-dp"].scheme(replace(settings, vote=1.0)), Ledger()
     *_, report = rounds(scheme, task, rounds=2, ledger=ledger, accountant="rdp")
     short = Ledger()
     for event in ledger.events[1:]:
@@ -274,12 +274,12 @@ def test_a_shortened_ledger_is_refused(task: Task, knobs: Settings) -> None:
         next(rounds(scheme, task, rounds=3, ledger=short, state=report.state, replay=True))
 
 
-def test_parameters_without_gradient_neither_train_nor_travel(task: Task, knobs: Settings) -> None:
+def test_parameters_without_gradient_neither_train_nor_travel(task: Task, settings: Settings) -> None:
     model = copy.deepcopy(task.model)
     first = next(model.parameters())
     first.requires_grad_(False)
     frozen = replace(task, model=model)
-    scheme = ENTRIES["fl-std"].scheme(knobs)
+    scheme = ENTRIES["fl-std"].scheme(settings)
     *_, report = rounds(scheme, frozen, rounds=1)
     assert report.state.weights.numel() == sum(p.numel() for p in model.parameters()) - first.numel()
     trained = report.model
@@ -287,16 +287,16 @@ def test_parameters_without_gradient_neither_train_nor_travel(task: Task, knobs:
     assert not torch.equal(list(trained.parameters())[-1], list(model.parameters())[-1])
 
 
-def by_turns(knobs: Settings, noise: Noise | CorrelatedNoise, passes: int = 1) -> Scheme:
+def by_turns(settings: Settings, noise: Noise | CorrelatedNoise, passes: int = 1) -> Scheme:
     """12 clients in 4 cohorts of 3."""
-    found = ENTRIES["fl-std-dp"].scheme(replace(knobs, noise=1.0))
+    found = ENTRIES["fl-std-dp"].scheme(replace(settings, noise=1.0))
     return replace(found, sampling=Once(4, passes), stages=(Clip(0.45), noise))
 
 
 @pytest.mark.parametrize("passes", [1, 2])
-def test_who_has_its_turns_pays_for_them_alone(passes: int, task: Task, knobs: Settings) -> None:
+def test_who_has_its_turns_pays_for_them_alone(passes: int, task: Task, settings: Settings) -> None:
     ledger = Ledger()
-    scheme = by_turns(knobs, Noise(3.731), passes)
+    scheme = by_turns(settings, Noise(3.731), passes)
     reports = list(rounds(scheme, task, rounds=4 * passes, ledger=ledger))
     mus = [math.sqrt(1 + t // 4) / 3.731 for t in range(4 * passes)]
     assert [r.epsilon["model"] for r in reports] == pytest.approx([gaussian_epsilon(mu, 1e-5) for mu in mus])
@@ -308,9 +308,9 @@ def test_who_has_its_turns_pays_for_them_alone(passes: int, task: Task, knobs: S
         next(rounds(scheme, task, rounds=4 * passes + 1, ledger=ledger, state=reports[-1].state))
 
 
-def test_correlated_noise_in_a_run(task: Task, knobs: Settings) -> None:
+def test_correlated_noise_in_a_run(task: Task, settings: Settings) -> None:
     """One release each against the models' readers, none against the server, and resumed to the same bits."""
-    scheme = by_turns(knobs, CorrelatedNoise(3.731, 8, 2), passes=2)
+    scheme = by_turns(settings, CorrelatedNoise(3.731, 8, 2), passes=2)
     ledger, state = Ledger(), None
     for report in rounds(scheme, task, rounds=8, ledger=ledger):
         if report.round == 3:
@@ -334,9 +334,9 @@ def lost_in(*numbers: int) -> Simulated:
     return Simulated(lost=lambda round, client: round in numbers)
 
 
-def test_an_aborted_round_is_a_round_of_the_average(task: Task, knobs: Settings) -> None:
+def test_an_aborted_round_is_a_round_of_the_average(task: Task, settings: Settings) -> None:
     """Its model is that of the round before, and so the average of all rounds is that of all models."""
-    scheme = secured(ENTRIES["fl-std-dp"].scheme(replace(knobs, sampling=Once(4), average=0.5)), task)
+    scheme = secured(ENTRIES["fl-std-dp"].scheme(replace(settings, sampling=Once(4), average=0.5)), task)
     reports = list(rounds(scheme, task, rounds=4, transport=lost_in(1, 3)))
     assert [report.aborted for report in reports] == [True, False, True, False]
     models = torch.stack([report.state.weights for report in reports]).double()
@@ -345,8 +345,8 @@ def test_an_aborted_round_is_a_round_of_the_average(task: Task, knobs: Settings)
     torch.testing.assert_close(reports[-1].state.released.double(), weights @ models / weights.sum(), atol=1e-6, rtol=0)
 
 
-def test_an_aborted_round_leaves_what_is_owed(task: Task, knobs: Settings) -> None:
-    scheme = secured(ENTRIES["fl-std-dp"].scheme(replace(knobs, sampling=Once(4), downlink_bits=4)), task)
+def test_an_aborted_round_leaves_what_is_owed(task: Task, settings: Settings) -> None:
+    scheme = secured(ENTRIES["fl-std-dp"].scheme(replace(settings, sampling=Once(4), downlink_bits=4)), task)
     _, before, aborted, after = rounds(scheme, task, rounds=4, transport=lost_in(3))
     assert aborted.aborted
     assert before.state.downlink_error is not None
@@ -356,8 +356,8 @@ def test_an_aborted_round_leaves_what_is_owed(task: Task, knobs: Settings) -> No
 
 
 @pytest.mark.parametrize("noise", [Noise(3.731), CorrelatedNoise(3.731, 4)])
-def test_turns_in_a_secure_sum(noise: Noise | CorrelatedNoise, task: Task, knobs: Settings) -> None:
-    scheme = secured(by_turns(knobs, noise), task)
+def test_turns_in_a_secure_sum(noise: Noise | CorrelatedNoise, task: Task, settings: Settings) -> None:
+    scheme = secured(by_turns(settings, noise), task)
     *_, last = rounds(scheme, task, rounds=4)
     assert not last.aborted
     assert last.epsilon["model"] == pytest.approx(gaussian_epsilon(1 / 3.731, 1e-5), rel=1e-3)
@@ -376,14 +376,14 @@ def test_turns_in_a_secure_sum(noise: Noise | CorrelatedNoise, task: Task, knobs
         ({"coordinates": Vote(0.1, 0.1, 1, 5, 1.0)}, "a vote on the coordinates would be one turn more"),
     ],
 )
-def test_turns_that_do_not_fit(change: dict, sentence: str, task: Task, knobs: Settings) -> None:
-    scheme = by_turns(knobs, CorrelatedNoise(3.731, 4))
+def test_turns_that_do_not_fit(change: dict, sentence: str, task: Task, settings: Settings) -> None:
+    scheme = by_turns(settings, CorrelatedNoise(3.731, 4))
     scheme.check(task)
     with pytest.raises(Mistake, match=sentence):
         replace(scheme, **change).check(task)
 
 
-def test_turns_do_not_hide_records(task: Task, knobs: Settings) -> None:
-    scheme = ENTRIES["fl-std-dp"].scheme(replace(knobs, noise=1.0))
+def test_turns_do_not_hide_records(task: Task, settings: Settings) -> None:
+    scheme = ENTRIES["fl-std-dp"].scheme(replace(settings, noise=1.0))
     with pytest.raises(Mistake, match="for schemes that protect clients"):
-        replace(scheme, trainer=replace(knobs, noise=1.0).dpsgd(), sampling=Once(4), stages=()).check(task)
+        replace(scheme, trainer=replace(settings, noise=1.0).dpsgd(), sampling=Once(4), stages=()).check(task)

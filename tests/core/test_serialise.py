@@ -36,9 +36,9 @@ def test_every_entry_of_the_catalogue(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SUMMED)
-def test_every_secured_form(name: str, task: Task, knobs: Settings) -> None:
+def test_every_secured_form(name: str, task: Task, settings: Settings) -> None:
     sampling = Once(2) if ENTRIES[name].example.sampling.turns else Fixed(5)
-    scheme = secured(ENTRIES[name].scheme(replace(knobs, sampling=sampling)), task, full=True)
+    scheme = secured(ENTRIES[name].scheme(replace(settings, sampling=sampling)), task, full=True)
     assert from_json(scheme.to_json()) == scheme
 
 

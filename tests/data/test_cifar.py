@@ -1,4 +1,4 @@
-"""CIFAR's files from an archive, from the package's pictures, and as a set."""
+"""CIFAR's files from an archive, from the package's images, and as a set."""
 
 import dataclasses
 import hashlib
@@ -23,7 +23,7 @@ from hush.data.registry import load
 from hush.errors import Mistake
 
 TAR = "cifar-10-binary.tar.gz"
-COUNTS = (2, 2, 2, 2, 2, 3)  # pictures in each file
+COUNTS = (2, 2, 2, 2, 2, 3)  # images in each file
 
 
 def quiet(line: str) -> None:
@@ -31,7 +31,7 @@ def quiet(line: str) -> None:
 
 
 def rows(count: int, head: int, seed: int) -> np.ndarray:
-    """Random pictures, as CIFAR's files have them; the classes are below 10."""
+    """Random images, as CIFAR's files have them; the classes are below 10."""
     made = np.random.default_rng(seed).integers(0, 256, (count, head + 3072), dtype=np.uint8)
     made[:, :head] %= 10
     return made
@@ -62,8 +62,8 @@ def packed(members: dict[str, bytes]) -> bytes:
 ARCHIVE = {"in/readme.html": b"-", **{f"in/{name}": CONTENTS[name] for name in reversed(CONTENTS)}, "in/last.txt": b"-"}
 
 
-def pictures(folder: Path) -> Path:
-    """The files as the package has them: one PNG each, a line of RGB pixels per picture, labels in JSON."""
+def images(folder: Path) -> Path:
+    """The files as the package has them: one PNG each, a line of RGB pixels per image, labels in JSON."""
     folder.mkdir(parents=True, exist_ok=True)
     labels: dict[str, list[int]] = {"train": [], "test": []}
     for name, body in CONTENTS.items():
@@ -79,7 +79,7 @@ def pictures(folder: Path) -> Path:
     return folder
 
 
-def test_a_picture_is_its_label_and_three_planes() -> None:
+def test_an_image_is_its_label_and_three_planes() -> None:
     body = bytes([7]) + bytes([1] * 1024) + bytes([2] * 1024) + bytes([3] * 1023 + [4])
     x, y = cifar.parse(body + bytes(3073), "x", 1)
     assert (x.shape, y.tolist()) == ((2, 3, 32, 32), [7, 0])
@@ -96,14 +96,14 @@ def test_a_file_of_another_length(body: bytes) -> None:
         cifar.parse(body, "x", 1)
 
 
-def test_the_pictures_of_the_package_give_the_files(tmp_path: Path) -> None:
-    made = cifar.convert(pictures(tmp_path))
+def test_the_images_of_the_package_give_the_files(tmp_path: Path) -> None:
+    made = cifar.convert(images(tmp_path))
     assert {name: (made / name).read_bytes() for name in CONTENTS} == CONTENTS
 
 
 def test_the_package_is_unpacked_and_converted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a stand-in for npm, which leaves the archive in the folder as npm does."""
-    folder = pictures(tmp_path / "pictures")
+    folder = images(tmp_path / "images")
     archive = packed({f"package/{path.name}": path.read_bytes() for path in folder.iterdir()} | {"package/in/x": b"-"})
     (tmp_path / "tfjs.tgz").write_bytes(archive)
     tool = Path(os.environ["PATH"]) / "npm"
@@ -129,8 +129,8 @@ def header(folder: Path) -> None:
     (folder / "test_batch.png").write_bytes(body)
 
 
-def no_picture(folder: Path) -> None:
-    (folder / "data_batch_3.png").write_bytes(b"no picture")
+def no_image(folder: Path) -> None:
+    (folder / "data_batch_3.png").write_bytes(b"no image")
 
 
 def gone(folder: Path) -> None:
@@ -162,7 +162,7 @@ def other(folder: Path) -> None:
     [
         (cut, "failed"),
         (header, "failed"),
-        (no_picture, "failed .*data_batch_3.png"),
+        (no_image, "failed .*data_batch_3.png"),
         (gone, "failed .*No such file.*data_batch_2.png"),
         (grey, "failed .*test_batch.png is L of"),
         (huge, "failed .*not 3 lines of 1024 pixels"),
@@ -172,23 +172,23 @@ def other(folder: Path) -> None:
     ],
 )
 def test_a_spoilt_package_is_a_reason_and_not_kept(spoil, reason: str, tmp_path: Path) -> None:
-    spoil(pictures(tmp_path / "pictures"))
-    package = Package("the package", lambda folder: cifar.convert(tmp_path / "pictures"))
+    spoil(images(tmp_path / "images"))
+    package = Package("the package", lambda folder: cifar.convert(tmp_path / "images"))
     with pytest.raises(Unavailable, match=reason):
         obtain(shrunk(CIFAR10, CONTENTS, package=package), say=quiet, ask=lambda question: True)
     assert not store.cache().exists()
 
 
-def test_no_damage_to_a_picture_ends_in_another_error(tmp_path: Path) -> None:
-    pictures(tmp_path)
-    picture, random = tmp_path / "test_batch.png", np.random.default_rng(1)
-    whole, refused = picture.read_bytes(), 0
+def test_no_damage_to_a_image_ends_in_another_error(tmp_path: Path) -> None:
+    images(tmp_path)
+    image, random = tmp_path / "test_batch.png", np.random.default_rng(1)
+    whole, refused = image.read_bytes(), 0
     for _ in range(300):
         spoilt = bytearray(whole)
         spoilt[random.integers(0, 120) * random.integers(-1, 2)] ^= random.integers(1, 256)
-        picture.write_bytes(spoilt)
+        image.write_bytes(spoilt)
         try:
-            cifar._pixels(picture, 3)
+            cifar._pixels(image, 3)
         except OSError:
             refused += 1
     assert refused > 30
@@ -262,7 +262,7 @@ def put(name: str, like: Known, contents: dict[str, bytes], folder: Path, monkey
     monkeypatch.setitem(known.SETS, name, shrunk(like, contents))
 
 
-def test_cifar10_is_colour_pictures_between_0_and_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cifar10_is_colour_images_between_0_and_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put("cifar10", CIFAR10, CONTENTS, tmp_path, monkeypatch)
     data = load("cifar10")
     assert data.train.inputs.shape == (10, 3, 32, 32)

@@ -47,10 +47,10 @@ class Setting(NamedTuple):
     chunks: int = 1
 
 
-PICTURES = Setting("cnn", (1, 28, 28), 10, Fraction(1, 60), 1.54, 200)
+IMAGES = Setting("cnn", (1, 28, 28), 10, Fraction(1, 60), 1.54, 200)
 PATIENTS = Setting("mlp", (7280,), 1, Fraction(100, 5010), 1.49, 100)
 HOSPITALS = Setting("mlp", (24428,), 1, Fraction(3, 314))
-SETTINGS = dict.fromkeys(IMAGE, PICTURES) | dict.fromkeys(MEDICAL, PATIENTS)
+SETTINGS = dict.fromkeys(IMAGE, IMAGES) | dict.fromkeys(MEDICAL, PATIENTS)
 
 
 def rows(*tables):
@@ -147,7 +147,7 @@ def test_every_cost_is_what_travels():
 
     Rounded to two decimals, none cut; of some the paper leaves out zeros at the end (107, 585.5).
     """
-    assert layout(PICTURES).parameters == 1_663_370
+    assert layout(IMAGES).parameters == 1_663_370
     assert layout(PATIENTS).parameters == 1_496_601
     figures = [(row, way) for row in rows(*IMAGE, *MEDICAL) for way in ("up", "down") if row[f"{way}_kB"]]
     assert len(figures) == 418

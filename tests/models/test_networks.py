@@ -26,7 +26,7 @@ def network(name: str, shape: tuple[int, ...], classes: int = 10) -> nn.Module:
 
 
 def task(name: str) -> Task:
-    """Three clients with random pictures, one of them with fewer than a batch."""
+    """Three clients with random images, one of them with fewer than a batch."""
     random = torch.Generator().manual_seed(4)
     inputs = torch.rand(15, *SHAPES[name], generator=random)
     rows = Samples(inputs, torch.randint(0, 10, (15,), generator=random))
@@ -64,7 +64,7 @@ def test_both_engines_are_a_plain_loop(name: str, which: str) -> None:
 
 
 @pytest.mark.parametrize("shape", [(1, side, other) for side in range(4, 12) for other in (side, 13)])
-def test_small_and_odd_pictures_fit(shape: tuple[int, int, int]) -> None:
+def test_small_and_odd_images_fit(shape: tuple[int, int, int]) -> None:
     names = [name for name in MODELS if name != "cnn-color"] + ["cnn-color"] * (min(shape[1:]) >= 8)
     for name in names:
         size = (3, *shape[1:]) if name == "cnn-color" else shape
@@ -84,14 +84,14 @@ def test_the_weights_come_from_the_seed() -> None:
         (
             "cnn-small",
             (1, 3, 28),
-            r"model 'cnn-small' needs pictures of at least 4x4, not inputs of shape \(1, 3, 28\)",
+            r"model 'cnn-small' needs images of at least 4x4, not inputs of shape \(1, 3, 28\)",
         ),
-        ("cnn-small", (784,), "'cnn-small' needs pictures of at least 4x4.*: use mlp"),
-        ("cnn-small", (28, 28, 1), "'cnn-small' needs pictures"),
-        ("cnn-color", (3, 32, 7), "'cnn-color' needs pictures of at least 8x8.*: use mlp"),
-        ("cnn-color", (32, 32, 3), "'cnn-color' needs pictures of at least 8x8"),
-        ("cnn-color", (1, 28, 28), "'cnn-color' needs pictures of 3 colours, not of 1 channels: use cnn-small"),
-        ("cnn", (1, 3, 3), "'cnn' needs pictures of at least 4x4"),
+        ("cnn-small", (784,), "'cnn-small' needs images of at least 4x4.*: use mlp"),
+        ("cnn-small", (28, 28, 1), "'cnn-small' needs images"),
+        ("cnn-color", (3, 32, 7), "'cnn-color' needs images of at least 8x8.*: use mlp"),
+        ("cnn-color", (32, 32, 3), "'cnn-color' needs images of at least 8x8"),
+        ("cnn-color", (1, 28, 28), "'cnn-color' needs images of 3 colours, not of 1 channels: use cnn-small"),
+        ("cnn", (1, 3, 3), "'cnn' needs images of at least 4x4"),
         (
             "cnn-tiny",
             (1, 28, 28),

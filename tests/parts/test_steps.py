@@ -83,10 +83,10 @@ def test_numbers_that_cannot_be() -> None:
             Momentum(0.35, keep)
 
 
-def test_the_released_model_is_an_average(task, knobs) -> None:
+def test_the_released_model_is_an_average(task, settings) -> None:
     """a = sum of b^(T - t) w_t over sum of b^(T - t); clients train from w, and a checkpoint keeps both."""
-    scheme = ENTRIES["fl-std-dp"].scheme(replace(knobs, average=0.7))
-    plain = ENTRIES["fl-std-dp"].scheme(knobs)
+    scheme = ENTRIES["fl-std-dp"].scheme(replace(settings, average=0.7))
+    plain = ENTRIES["fl-std-dp"].scheme(settings)
     one = [report.state for report in rounds(scheme, task, rounds=4)]
     other = [report.state.weights.double() for report in rounds(plain, task, rounds=4)]
     for number, state in enumerate(one, 1):

@@ -60,16 +60,16 @@ class _Ear(Aggregator):
         return self.aggregator.combine(heard(), asked)
 
 
-def setting(task: Task, knobs: Settings, seed: int = SEED, total: int = 3) -> Setting:
+def setting(task: Task, settings: Settings, seed: int = SEED, total: int = 3) -> Setting:
     """The same run for the twin."""
-    sampling = knobs.sampling
+    sampling = settings.sampling
     if isinstance(sampling, Once):
         draws = Draws(seed, task.clients, turns=sampling.cohorts)
     else:
         cohorts = {"size": sampling.size} if isinstance(sampling, Fixed) else {"rate": sampling.probability}
         draws = Draws(seed, task.clients, **cohorts)
-    S = knobs.clip.start if isinstance(knobs.clip, AdaptiveClip) else knobs.clip.bound
-    return Setting(task, knobs, draws, total, S, knobs.noise)
+    S = settings.clip.start if isinstance(settings.clip, AdaptiveClip) else settings.clip.bound
+    return Setting(task, settings, draws, total, S, settings.noise)
 
 
 def last(scheme: Scheme, task: Task, seed: int = SEED, total: int = 3, transport: Transport | None = None) -> Report:
@@ -100,13 +100,13 @@ def test_every_scheme_has_a_twin() -> None:
         *((name, how) for name in ("hush-once", *TURNS) for how in BY_TURNS),
     ],
 )
-def test_equal(name: str, sampling: str, task: Task, knobs: Settings) -> None:
-    knobs = replace(knobs, sampling=SAMPLINGS[sampling])
+def test_equal(name: str, sampling: str, task: Task, settings: Settings) -> None:
+    settings = replace(settings, sampling=SAMPLINGS[sampling])
     total = 4 if sampling == "twice" else 3
     heard = Overheard()
-    report = last(ENTRIES[name].scheme(knobs), task, total=total, transport=heard if name == "top-k-ef" else None)
+    report = last(ENTRIES[name].scheme(settings), task, total=total, transport=heard if name == "top-k-ef" else None)
     fast, start = torch.cat(list(report.models)), flatten(task.model)
-    slow = TWINS[name](replace(setting(task, knobs, total=total), sent=heard.sent))
+    slow = TWINS[name](replace(setting(task, settings, total=total), sent=heard.sent))
     assert_same(fast, slow, start.repeat(len(fast) // len(start)), name != "two-bit-dp")
 
 
@@ -130,11 +130,11 @@ def convolutional() -> nn.Module:
 
 @pytest.mark.parametrize("engine", [None, "lockstep", "vmap"])
 @pytest.mark.parametrize("name", ["fl-std", "fl-std-dp", "fl-top-dp", "fl-bas-2-dp", "fl-bas-3"])
-def test_equal_for_any_block_and_number_of_workers(name: str, engine: str | None, make, knobs: Settings) -> None:
+def test_equal_for_any_block_and_number_of_workers(name: str, engine: str | None, make, settings: Settings) -> None:
     """Within 1e-5 of the twin; the same bits for any number of workers, and when repeated."""
     task = make(convolutional())
-    knobs = replace(knobs, sampling=Poisson(0.6))
-    scheme, slow = ENTRIES[name].scheme(knobs), TWINS[name](setting(task, knobs))
+    settings = replace(settings, sampling=Poisson(0.6))
+    scheme, slow = ENTRIES[name].scheme(settings), TWINS[name](setting(task, settings))
     for block in (None, 1, 3, 100):
         found = [
             last(scheme, task, transport=Simulated(block, workers=workers, engine=Engine(engine))).state.weights
@@ -144,28 +144,28 @@ def test_equal_for_any_block_and_number_of_workers(name: str, engine: str | None
         assert all(torch.equal(found[0], other) for other in found)
 
 
-def test_the_setting_is_a_test(task: Task, knobs: Settings) -> None:
+def test_the_setting_is_a_test(task: Task, settings: Settings) -> None:
     """Clients below, at and above the batch, and updates below and above the bound, are all there."""
-    s = setting(task, knobs)
+    s = setting(task, settings)
     sizes = {len(task.split.rows_of(client)) for t in (1, 2, 3) for client in s.draws.cohort(t)}
-    assert min(sizes) < knobs.batch < max(sizes)
+    assert min(sizes) < settings.batch < max(sizes)
     w, T = flatten(task.model).double(), twins.top_k(s)
     norms = [float(twins.local(s, 1, client, w, T, False).norm()) for client in range(task.clients)]
     assert min(norms) < s.S < max(norms)
 
 
 @pytest.mark.parametrize("name", [e.name for e in ENTRIES.values() if e.level == "client" and e.name not in TURNS])
-def test_equal_with_an_empty_cohort(name: str, task: Task, knobs: Settings) -> None:
+def test_equal_with_an_empty_cohort(name: str, task: Task, settings: Settings) -> None:
     """Poisson sampling may draw nobody: the server's noise alone moves the model."""
-    knobs = replace(knobs, sampling=Poisson(0.08))
+    settings = replace(settings, sampling=Poisson(0.08))
     empty = (seed for seed in range(100) if not Draws(seed, task.clients, rate=0.08).cohort(2))
     seed = next(empty)
-    fast = last(ENTRIES[name].scheme(knobs), task, seed).state.weights
-    assert_same(fast, TWINS[name](setting(task, knobs, seed)), flatten(task.model))
+    fast = last(ENTRIES[name].scheme(settings), task, seed).state.weights
+    assert_same(fast, TWINS[name](setting(task, settings, seed)), flatten(task.model))
 
 
 @pytest.mark.parametrize("name", ["fl-std", "fl-std-dp", "fl-top", "fl-top-dp", "fl-basic", "fl-bas-2-dp"])
-def test_equal_with_convolutions(name: str, make, knobs: Settings) -> None:
+def test_equal_with_convolutions(name: str, make, settings: Settings) -> None:
     task = make(
         nn.Sequential(
             nn.Conv2d(1, 3, 3, padding=1),
@@ -177,32 +177,32 @@ def test_equal_with_convolutions(name: str, make, knobs: Settings) -> None:
             nn.Linear(64, 10),
         )
     )
-    fast = last(ENTRIES[name].scheme(knobs), task, total=2).state.weights
-    assert_same(fast, TWINS[name](setting(task, knobs, total=2)), flatten(task.model))
+    fast = last(ENTRIES[name].scheme(settings), task, total=2).state.weights
+    assert_same(fast, TWINS[name](setting(task, settings, total=2)), flatten(task.model))
 
 
 @pytest.mark.parametrize("ratio", [0.01, 0.1, 0.5])
-def test_top_k(ratio: float, task: Task, knobs: Settings) -> None:
-    knobs = replace(knobs, ratio=ratio)
-    fast = knobs.top().draw(task.problem, PublicSeed(SEED), 0, None)
-    assert fast.tolist() == twins.top_k(setting(task, knobs))
+def test_top_k(ratio: float, task: Task, settings: Settings) -> None:
+    settings = replace(settings, ratio=ratio)
+    fast = settings.top().draw(task.problem, PublicSeed(SEED), 0, None)
+    assert fast.tolist() == twins.top_k(setting(task, settings))
 
 
-def test_vote(task: Task, knobs: Settings) -> None:
+def test_vote(task: Task, settings: Settings) -> None:
     """The vote's set, and the training that follows it."""
-    knobs = replace(knobs, vote=0.3)
-    s = setting(task, knobs, total=2)
-    report = last(ENTRIES["fl-top-dp"].scheme(knobs), task, total=2)
+    settings = replace(settings, vote=0.3)
+    s = setting(task, settings, total=2)
+    report = last(ENTRIES["fl-top-dp"].scheme(settings), task, total=2)
     T = twins.voted(s, 0.3)
     assert twins.top_k(s) != T
     assert report.state.live.tolist() == T
     assert_same(report.state.weights, twins.fixed_set(s, T, free=False, private=True), flatten(task.model))
 
 
-def test_adaptive_clip(task: Task, knobs: Settings) -> None:
-    knobs = replace(knobs, clip=AdaptiveClip(0.45, quantile=0.6, rate=0.3, weight=0.5))
-    s = setting(task, knobs)
-    report = last(ENTRIES["fl-top-dp"].scheme(knobs), task)
+def test_adaptive_clip(task: Task, settings: Settings) -> None:
+    settings = replace(settings, clip=AdaptiveClip(0.45, quantile=0.6, rate=0.3, weight=0.5))
+    s = setting(task, settings)
+    report = last(ENTRIES["fl-top-dp"].scheme(settings), task)
     slow, S = twins.adaptive(s, twins.top_k(s), quantile=0.6, rate=0.3, weight=0.5)
     assert S != 0.45
     assert report.clip == pytest.approx(S, rel=1e-5)
@@ -213,17 +213,17 @@ def test_adaptive_clip(task: Task, knobs: Settings) -> None:
     ("name", "batch"),
     [*((e.name, 4) for e in ENTRIES.values() if e.level == "client" and not e.featured), ("fl-top-dp", 10)],
 )
-def test_bound_on_public_data(name: str, batch: int, task: Task, knobs: Settings) -> None:
+def test_bound_on_public_data(name: str, batch: int, task: Task, settings: Settings) -> None:
     """With a public batch of 10 that is larger than a batch, and just as large."""
-    knobs = replace(knobs, batch=batch, steps=2)
-    s = setting(task, knobs)
+    settings = replace(settings, batch=batch, steps=2)
+    s = setting(task, settings)
     fresh = name in ("fl-basic-dp", "fl-bas-2-dp")
     free = name in ("fl-bas-2-dp", "fl-bas-4-dp", "fl-top-bis-dp")
     sets = {"top": twins.top_k, "bas": twins.random_k, "head": twins.head}
     some = sets.get(name.split("-")[1].removesuffix("ic"))
     fixed = None if some is None else some(s)
     matrix = s.draws.sensed(s.n, s.K, s.k.chunks, s.k.seed) if name == "fl-cs-dp" else None
-    fast = public_bound(ENTRIES[name], knobs, task, PublicSeed(SEED))
+    fast = public_bound(ENTRIES[name], settings, task, PublicSeed(SEED))
     assert fast == pytest.approx(twins.bound(s, fixed, fresh, free, matrix), rel=1e-5)
 
 

@@ -1,6 +1,6 @@
-"""Features that are known before any data: what comes of a picture before anything is learned.
+"""Features that are known before any data: what comes of an image before anything is learned.
 
-`hush.models.features.front.front` makes a front, which turns pictures into rows of a few numbers.
+`hush.models.features.front.front` makes a front, which turns images into rows of a few numbers.
 """
 
 from hush.models.features.rows import unit

@@ -1,4 +1,4 @@
-"""A public basis for features of pictures: which few directions of them are kept, and how long each is made."""
+"""A public basis for features of images: which few directions of them are kept, and how long each is made."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ def normalised(features: Tensor) -> Tensor:
     """Each group of 3 channels of each row with mean 0, and divided by its deviation + 1e-3.
 
     (rows, channels, height, width) to the same shape. The last group has what is left of the channels. What is gone
-    is the brightness and the contrast of a picture.
+    is the brightness and the contrast of an image.
     """
     whole, done = features.shape[1] // GROUP * GROUP, []
     for part, size in ((features[:, :whole], GROUP), (features[:, whole:], features.shape[1] - whole)):
@@ -46,7 +46,7 @@ class Basis:
         basis, up to rounding.
         """
         if most < 1:
-            raise Mistake(f"features={most} must be at least 1: how many numbers a picture becomes")
+            raise Mistake(f"features={most} must be at least 1: how many numbers an image becomes")
         x = features.flatten(1).double()
         if len(x) < 2:
             raise Mistake(f"{len(x)} rows of features have no directions: give at least 2")
@@ -70,7 +70,7 @@ class Basis:
     def first(self, count: int) -> "Basis":
         """The same basis with its first directions alone."""
         if not 1 <= count <= self.size:
-            raise Mistake(f"features={count} must be 1 to {self.size}: as many as these pictures have")
+            raise Mistake(f"features={count} must be 1 to {self.size}: as many as these images have")
         return Basis(self.mean, self.directions[:, :count].contiguous())
 
     def __call__(self, features: Tensor) -> Tensor:

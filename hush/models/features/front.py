@@ -1,4 +1,4 @@
-"""From pictures to rows of a few numbers, by public numbers alone: everybody can make the same front, without data."""
+"""From images to rows of a few numbers, by public numbers alone: everybody can make the same front, without data."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from torch import Tensor
 from hush.errors import Mistake
 from hush.models import workers
 from hush.models.features.basis import Basis, normalised
-from hush.models.features.pictures import pictures
+from hush.models.features.procedural import procedural_images
 from hush.models.features.scattering import Scattering
 from hush.models.features.store import Numbers, digest, kept
 from hush.random.seeds import PublicSeed
@@ -19,15 +19,15 @@ VERSION = 2  # of what a front gives: a change to its parts makes a new one, so 
 SIDE = 32  # pixels; a longer side is shrunk to it
 LEAST = 8  # pixels; a shorter side is stretched to it, for scattering keeps one number of four, and not where it was
 MOST = 600  # directions that a basis is made with
-LARGE, MANY, FEW = 4096, 10_000, 4_000  # from so many features on a basis is of few procedural pictures, below of many
-PIECE = 256  # pictures in one go
+LARGE, MANY, FEW = 4096, 10_000, 4_000  # from so many features on a basis is of few procedural images, below of many
+PIECE = 256  # images in one go
 
-Progress = Callable[[int, int], None]  # so many pictures of so many are done
+Progress = Callable[[int, int], None]  # so many images of so many are done
 
 
 @dataclass(frozen=True, eq=False)
 class Front:
-    """Scattering, normalised, in a public basis: pictures of one shape to rows of `directions` numbers and a constant.
+    """Scattering, normalised, in a public basis: images of one shape to rows of `directions` numbers and a constant.
 
     `numbers` describe it: who has the same ones has the same front, up to rounding.
     """
@@ -45,7 +45,7 @@ class Front:
     def __call__(self, images: Tensor, progress: Progress | None = None) -> Tensor:
         """(n, channels, height, width) to (n, width). `progress` hears how far it is."""
         if images.shape[1:] != self.shape:
-            raise Mistake(f"pictures of shape {tuple(images.shape[1:])} do not fit a front for {self.shape}: make one")
+            raise Mistake(f"images of shape {tuple(images.shape[1:])} do not fit a front for {self.shape}: make one")
         out = torch.empty(len(images), self.width)
         done = 0
         for found in _pieces(lambda piece: self.basis(_raw(self.scattering, piece)), images, progress):
@@ -54,7 +54,7 @@ class Front:
         return out
 
     def features(self, images: Tensor, progress: Progress | None = None) -> Tensor:
-        """The same, from the cache on disk where these pictures went through this front before."""
+        """The same, from the cache on disk where these images went through this front before."""
         images = images.contiguous()
         numbers: Numbers = {"what": "features", "rows": len(images), "images": digest(images), **self.numbers}
         return kept(numbers, lambda: self(images, progress))
@@ -63,17 +63,17 @@ class Front:
 def front(
     shape: tuple[int, int, int], directions: int, order: int = 1, seed: int = 0, progress: Progress | None = None
 ) -> Front:
-    """The front for pictures of shape (channels, height, width) that gives `directions` numbers and a constant.
+    """The front for images of shape (channels, height, width) that gives `directions` numbers and a constant.
 
-    Of small pictures it gives as many numbers as there are.
+    Of small images it gives as many numbers as there are.
 
-    Its basis comes from procedural pictures of the public seed; it is kept in the cache. `progress` hears how many of
+    Its basis comes from procedural images of the public seed; it is kept in the cache. `progress` hears how many of
     them are done, where it is not there. Guarantee: no data is read.
     """
     scattering = Scattering(order)
     shape = (shape[0], shape[1], shape[2])
     if shape[1:] == (1, 1):
-        raise Mistake(f"pictures of one pixel show nothing: give them as a table of shape (rows, {shape[0]})")
+        raise Mistake(f"images of one pixel show nothing: give them as a table of shape (rows, {shape[0]})")
     sides = _sides(shape)
     size = scattering.shape(torch.Size((shape[0], *sides))).numel()
     small = (shape[0], min(shape[1], sides[0]), min(shape[2], sides[1]))
@@ -82,14 +82,14 @@ def front(
     numbers: Numbers = {"version": VERSION, "order": order, "seed": seed}
 
     def fit() -> Tensor:
-        made = pictures(MANY if size <= LARGE else FEW, small, PublicSeed(seed))
+        made = procedural_images(MANY if size <= LARGE else FEW, small, PublicSeed(seed))
         features = torch.cat(list(_pieces(lambda piece: _raw(scattering, piece), made, progress)))
         basis = Basis.fit(features, MOST)
         return torch.cat([basis.mean[None], basis.directions.t()])
 
     whole = kept({"what": "basis", "shape": list(small), **numbers}, fit)
     basis = Basis(whole[0], whole[1:].t())
-    basis = basis.first(min(directions, basis.size))  # small pictures have fewer
+    basis = basis.first(min(directions, basis.size))  # small images have fewer
     # As many as there are: who asks for more has the same front, and the same file of it in the cache.
     return Front(shape, scattering, basis, {**numbers, "shape": list(shape), "directions": basis.size})
 
@@ -105,7 +105,7 @@ def _pieces(work: Callable[[Tensor], Tensor], images: Tensor, progress: Progress
 
 
 def _raw(scattering: Scattering, images: Tensor) -> Tensor:
-    """Normalised scattering features, (n, numbers). Channels of a picture are normalised apart."""
+    """Normalised scattering features, (n, numbers). Channels of an image are normalised apart."""
     small = F.adaptive_avg_pool2d(images, _sides((images.shape[1], images.shape[2], images.shape[3])))
     found = scattering(small)
     apart = found.reshape(-1, scattering.channels, *found.shape[2:])

@@ -1,4 +1,4 @@
-"""Features on disk: made once for the same pictures and the same front, and read again after that.
+"""Features on disk: made once for the same images and the same front, and read again after that.
 
 A file holds the SHA-256 of its name and its content, then the content. One that was cut, changed or renamed is not
 used; what it should have held is made anew.
@@ -34,7 +34,7 @@ def kept(numbers: Numbers, make: Callable[[], Tensor]) -> Tensor:
         np.save(stream, found.numpy(), allow_pickle=False)
         body = stream.getbuffer()
         with contextlib.suppress(OSError):  # no room, or not allowed: then it is made again next time
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # the pictures may be nobody else's business
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # the images may be nobody else's business
             files.write(path, _sum(name, body) + body)
     return found
 

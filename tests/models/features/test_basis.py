@@ -93,5 +93,5 @@ def test_refused() -> None:
         Basis.fit(x[:1], 2)
     with pytest.raises(Mistake, match="all rows of features are the same"):
         Basis.fit(torch.ones(5, 4), 2)
-    with pytest.raises(Mistake, match="features=5 must be 1 to 4: as many as these pictures have"):
+    with pytest.raises(Mistake, match="features=5 must be 1 to 4: as many as these images have"):
         Basis.fit(x, 10).first(5)

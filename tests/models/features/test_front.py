@@ -1,4 +1,4 @@
-"""From pictures to rows by public numbers, on small pictures."""
+"""From images to rows by public numbers, on small images."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from hush.errors import Mistake
 from hush.models.features import front as module
 from hush.models.features.basis import Basis, normalised
 from hush.models.features.front import Front, front
-from hush.models.features.pictures import pictures
+from hush.models.features.procedural import procedural_images
 from hush.models.features.scattering import Scattering
 from hush.models.features.store import place
 from hush.random.seeds import PublicSeed
@@ -20,7 +20,7 @@ from hush.random.seeds import PublicSeed
 
 @pytest.fixture(autouse=True)
 def few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cache of its own, and few procedural pictures."""
+    """A cache of its own, and few procedural images."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(module, "MANY", 400)
     monkeypatch.setattr(module, "FEW", 150)
@@ -28,9 +28,9 @@ def few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_it_is_scattering_normalised_in_a_basis() -> None:
     made = front((1, 12, 8), 20, order=2, seed=3)
-    images = pictures(300, (1, 12, 8), PublicSeed(9))
+    images = procedural_images(300, (1, 12, 8), PublicSeed(9))
     scattering = Scattering(2)
-    procedural = normalised(scattering(pictures(400, (1, 12, 8), PublicSeed(3))))
+    procedural = normalised(scattering(procedural_images(400, (1, 12, 8), PublicSeed(3))))
     slow = Basis.fit(procedural, 20)(normalised(scattering(images)))
     assert made.width == 21
     assert torch.allclose(made(images), slow, atol=1e-4)
@@ -38,7 +38,7 @@ def test_it_is_scattering_normalised_in_a_basis() -> None:
 
 def test_colours_are_normalised_apart() -> None:
     made = front((3, 8, 8), 20)
-    images = pictures(40, (3, 8, 8), PublicSeed(9))
+    images = procedural_images(40, (3, 8, 8), PublicSeed(9))
     parts = [normalised(Scattering(1)(images[:, c : c + 1])) for c in range(3)]
     assert torch.allclose(made(images), made.basis(torch.cat(parts, 1)), atol=1e-5)
 
@@ -56,16 +56,14 @@ def test_colours_are_normalised_apart() -> None:
         ((2, 2, 2), (8, 8)),
     ],
 )
-def test_large_pictures_are_shrunk_and_narrow_ones_stretched(
-    shape: tuple[int, int, int], sides: tuple[int, int]
-) -> None:
+def test_large_images_are_shrunk_and_narrow_ones_stretched(shape: tuple[int, int, int], sides: tuple[int, int]) -> None:
     assert module._sides(shape) == sides
 
 
 def test_any_size_makes_rows() -> None:
-    """Rows of numbers that differ from picture to picture, whatever the sides and channels."""
+    """Rows of numbers that differ from image to image, whatever the sides and channels."""
     for shape in ((1, 8, 8), (2, 70, 40), (3, 4, 9), (5, 9, 13), (1, 3, 20), (2, 1, 50), (2, 2, 2), (1, 900, 2)):
-        rows = front(shape, 10)(pictures(50, shape, PublicSeed(1)))
+        rows = front(shape, 10)(procedural_images(50, shape, PublicSeed(1)))
         assert rows.shape == (50, 11)
         assert torch.isfinite(rows).all()
         assert rows.std(0).max() > 0.1
@@ -78,13 +76,13 @@ def test_one_colour_all_over() -> None:
     rows = made(flat)
     assert torch.isfinite(rows).all()
     assert (rows[1] - rows[3]).norm() < 0.05
-    images = pictures(40, (1, 8, 8), PublicSeed(9))
+    images = procedural_images(40, (1, 8, 8), PublicSeed(9))
     images = images[images.flatten(1).std(1) > 0.05]
     assert len(images) > 20
     assert (made(images) * made(255 * images)).sum(1).min() > 0.9
 
 
-def test_a_narrow_picture_is_told_by_where_it_is_bright() -> None:
+def test_a_narrow_image_is_told_by_where_it_is_bright() -> None:
     """One row of 40 pixels, a bright spot on the left, in the middle or on the right."""
     draw = np.random.default_rng(0)
     kind = draw.integers(0, 3, 600)
@@ -95,9 +93,9 @@ def test_a_narrow_picture_is_told_by_where_it_is_bright() -> None:
     assert np.mean(model.predict(rows[400:]) == kind[400:]) > 0.9
 
 
-def test_whatever_is_beside_a_picture() -> None:
+def test_whatever_is_beside_a_image() -> None:
     made = front((1, 8, 8), 30)
-    images = pictures(600, (1, 8, 8), PublicSeed(9))
+    images = procedural_images(600, (1, 8, 8), PublicSeed(9))
     told: list[tuple[int, int]] = []
     rows = made(images, lambda *far: told.append(far))
     assert told == [(256, 600), (512, 600), (600, 600)]
@@ -106,7 +104,7 @@ def test_whatever_is_beside_a_picture() -> None:
 
 def test_everybody_makes_the_same() -> None:
     """With or without files; other numbers are another front."""
-    images = pictures(20, (1, 8, 8), PublicSeed(9))
+    images = procedural_images(20, (1, 8, 8), PublicSeed(9))
     rows = front((1, 8, 8), 20)(images)
     assert torch.equal(front((1, 8, 8), 20)(images), rows)
     for file in place().iterdir():
@@ -117,7 +115,7 @@ def test_everybody_makes_the_same() -> None:
 
 def test_it_stays_the_same_from_version_to_version() -> None:
     """Files in the cache are known by numbers: whoever changes what these give raises VERSION in the front."""
-    images = pictures(2, (1, 8, 8), PublicSeed(9))
+    images = procedural_images(2, (1, 8, 8), PublicSeed(9))
     first = [[0.2783, -0.3034, -0.0715, 0.7047, -0.5735, 0.2], [-0.1918, 0.9532, -0.2174, 0.0850, -0.0127, 0.2]]
     second = [[0.2813, -0.5350, 0.3695, 0.6394, 0.2988, 0.2], [-0.2518, 0.9043, 0.0740, 0.2973, -0.1582, 0.2]]
     for order, rows in ((1, first), (2, second)):
@@ -127,7 +125,7 @@ def test_it_stays_the_same_from_version_to_version() -> None:
 def test_the_basis_is_made_once_for_all_numbers_of_directions(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[object] = []
     told: list[tuple[int, int]] = []
-    monkeypatch.setattr(module, "pictures", lambda *given: (asked.append(given), pictures(*given))[1])
+    monkeypatch.setattr(module, "procedural_images", lambda *given: (asked.append(given), procedural_images(*given))[1])
     few, many = (front((1, 8, 8), count, progress=lambda *far: told.append(far)) for count in (5, 30))
     assert len(asked) == 1
     assert told == [(256, 400), (400, 400)]
@@ -137,7 +135,7 @@ def test_the_basis_is_made_once_for_all_numbers_of_directions(monkeypatch: pytes
 
 def test_features_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     made = front((1, 8, 8), 20)
-    images = pictures(300, (1, 8, 8), PublicSeed(9))
+    images = procedural_images(300, (1, 8, 8), PublicSeed(9))
     told: list[int] = []
 
     def tell(done: int, of: int) -> None:
@@ -178,11 +176,11 @@ def test_worth_something(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_refused() -> None:
     made: Front = front((1, 8, 8), 5)
-    with pytest.raises(Mistake, match=r"pictures of shape \(1, 9, 8\) do not fit a front for \(1, 8, 8\)"):
+    with pytest.raises(Mistake, match=r"images of shape \(1, 9, 8\) do not fit a front for \(1, 8, 8\)"):
         made(torch.zeros(2, 1, 9, 8))
     with pytest.raises(Mistake, match="features=0 must be 1 to 600"):
         front((1, 8, 8), 0)
     with pytest.raises(Mistake, match="order=3 must be 1 or 2"):
         front((1, 8, 8), 5, order=3)
-    with pytest.raises(Mistake, match=r"pictures of one pixel show nothing: give them as a table of shape \(rows, 3\)"):
+    with pytest.raises(Mistake, match=r"images of one pixel show nothing: give them as a table of shape \(rows, 3\)"):
         front((3, 1, 1), 5)

@@ -234,9 +234,9 @@ def test_what_can_be_added() -> None:
 
 
 @pytest.fixture
-def told(task: Task, knobs: Settings) -> Any:
+def told(task: Task, settings: Settings) -> Any:
     """The terms of a round of a real scheme, by a change to what one client was told: weights, plan or cohort."""
-    scheme = secured(ENTRIES["fl-top-dp"].scheme(replace(knobs, sampling=Fixed(9))), task)
+    scheme = secured(ENTRIES["fl-top-dp"].scheme(replace(settings, sampling=Fixed(9))), task)
     live = torch.arange(91)
 
     def terms(weights: Any = None, names: list[int] = NAMES, **plan: Any) -> Terms:

@@ -187,9 +187,9 @@ def test_less_than_one_weight() -> None:
         TopFeedback(0.1).spec(Spec(9))
 
 
-def test_a_run(task: Task, knobs: Settings) -> None:
+def test_a_run(task: Task, settings: Settings) -> None:
     """No guarantee, few bytes, and the same weights and memories over both transports."""
-    scheme = Scheme(Sgd(knobs.rate, knobs.steps, knobs.batch), Fixed(5), stages=(TopFeedback(0.05),))
+    scheme = Scheme(Sgd(settings.rate, settings.steps, settings.batch), Fixed(5), stages=(TopFeedback(0.05),))
     local, bytewise = (run(scheme, task, 3, transport=t)[-1] for t in (Simulated(block=1), Loopback()))
     assert torch.equal(local.state.weights, bytewise.state.weights)
     assert (local.state.traffic.counts == bytewise.state.traffic.counts).all()

@@ -167,8 +167,8 @@ def test_what_it_is_worth(multiplier: float, steps: float, spare: float, drawn: 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("sampling", [Fixed(6, tolerance=0.2), Poisson(0.5)])
-def test_the_event_says_what_it_is_worth(kind, sampling, task: Task, knobs: Settings) -> None:
-    base = ENTRIES["fl-std-dp"].scheme(replace(knobs, sampling=sampling))
+def test_the_event_says_what_it_is_worth(kind, sampling, task: Task, settings: Settings) -> None:
+    base = ENTRIES["fl-std-dp"].scheme(replace(settings, sampling=sampling))
     noise = IntegerNoise(1.2, kind)
     scheme = replace(base, stages=(Clip(0.45), Quantise(90.0, 12), noise))
     scheme.check(task)

@@ -162,9 +162,9 @@ def test_wrong_numbers(given: tuple[int, int], sentence: str) -> None:
         Qsgd(*given)
 
 
-def test_a_run(task: Task, knobs: Settings) -> None:
+def test_a_run(task: Task, settings: Settings) -> None:
     """No guarantee, a row of bytes over both transports, and near to what floats give."""
-    trainer = Sgd(knobs.rate, knobs.steps, knobs.batch)
+    trainer = Sgd(settings.rate, settings.steps, settings.batch)
     plain, rounded = (Scheme(trainer, Fixed(5), stages=stages) for stages in ((), (Qsgd(8, 64),)))
     local, bytewise = (run(rounded, task, 2, transport=t)[-1] for t in (Simulated(block=1), Loopback()))
     assert torch.equal(local.state.weights, bytewise.state.weights)

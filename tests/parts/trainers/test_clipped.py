@@ -38,7 +38,7 @@ def patients(count: int, width: int, each: int, seed: int = 0) -> tuple[Sparse, 
     return sparse, torch.tensor(rng.integers(0, 2, count))
 
 
-def pictures(count: int, side: int = 8) -> tuple[Tensor, Tensor]:
+def images(count: int, side: int = 8) -> tuple[Tensor, Tensor]:
     g = torch.Generator().manual_seed(1)
     return torch.rand(count, 1, side, side, generator=g), torch.randint(0, 10, (count,), generator=g)
 
@@ -120,7 +120,7 @@ def test_medical_network_equals_opacus(kind: str) -> None:
 
 
 def test_convolutions_equal_opacus() -> None:
-    inputs, targets = pictures(9, 12)
+    inputs, targets = images(9, 12)
     model = glorot(cnn(torch.Size([1, 12, 12]), 10), PublicSeed(0))
     gradients = by_opacus(model, F.cross_entropy, inputs, targets)
     clip = middle(gradients)
@@ -130,7 +130,7 @@ def test_convolutions_equal_opacus() -> None:
 
 def test_an_unknown_layer_equals_opacus() -> None:
     """Neither knows the layer: Opacus takes it through functorch as well, but with no closed form beside it."""
-    inputs, targets = pictures(9)
+    inputs, targets = images(9)
     model = nn.Sequential(nn.Flatten(), nn.Linear(64, 20), Gate(20), nn.Linear(20, 10))
     gradients = by_opacus(model, F.cross_entropy, inputs, targets, "functorch")
     clip = middle(gradients)
@@ -216,7 +216,7 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], set[str]]] = {
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_equals_autograd(name: str) -> None:
     """Closed forms for these layers and no others; sums as if each record were run alone; inputs left alone."""
-    model, (inputs, targets) = glorot(MODELS[name][0](), PublicSeed(0)), pictures(8)
+    model, (inputs, targets) = glorot(MODELS[name][0](), PublicSeed(0)), images(8)
     before = inputs.clone()
     assert set(look(model, F.cross_entropy, Samples(inputs, targets)).closed) == MODELS[name][1]
     gradients = by_autograd(model, F.cross_entropy, inputs, targets)
@@ -264,7 +264,7 @@ def test_empty_sparse_rows() -> None:
 )
 def test_live_coordinates_alone(name: str, sparse: bool) -> None:
     """Gradient, norm and clip are over the live coordinates: some of a layer, all of it, none of it."""
-    model, (inputs, targets) = glorot(MODELS[name][0](), PublicSeed(0)), pictures(8)
+    model, (inputs, targets) = glorot(MODELS[name][0](), PublicSeed(0)), images(8)
     inputs = inputs * (inputs > 0.7)
     gradients = by_autograd(model, F.cross_entropy, inputs, targets)
     size = gradients.shape[1]
@@ -279,7 +279,7 @@ def test_live_coordinates_alone(name: str, sparse: bool) -> None:
 @pytest.mark.parametrize("piece", [1, 1000, 10**9])
 def test_pieces_change_nothing(name: str, piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the memory, and with clients that have no records."""
-    model, (inputs, targets) = glorot(MODELS[name][0](), PublicSeed(0)), pictures(12)
+    model, (inputs, targets) = glorot(MODELS[name][0](), PublicSeed(0)), images(12)
     gradients = by_autograd(model, F.cross_entropy, inputs, targets)
     monkeypatch.setattr(clipped, "PIECE", piece)
     found = sums(model, F.cross_entropy, flatten(model), inputs, targets, 1.0, [0, 7, 0, 0, 5, 0])
@@ -289,7 +289,7 @@ def test_pieces_change_nothing(name: str, piece: int, monkeypatch: pytest.Monkey
 
 def test_the_rows_of_a_pass_are_few() -> None:
     """Parameters without a closed form get a gradient for each record: of so many records at a time."""
-    model, data = cnn(torch.Size([1, 28, 28]), 10), Samples(*pictures(3, 28))
+    model, data = cnn(torch.Size([1, 28, 28]), 10), Samples(*images(3, 28))
     records = ClippedRecords(model, F.cross_entropy, data, None, look(model, F.cross_entropy, data))
     assert set(records.parts) == {"0.weight", "0.bias", "3.weight", "3.bias"}
     assert 8 <= records.rows <= clipped.PIECE // 52_096
@@ -297,7 +297,7 @@ def test_the_rows_of_a_pass_are_few() -> None:
 
 def test_one_record_moves_a_sum_by_the_bound() -> None:
     """At most by S, exactly by S where its gradient is longer, by the gradient itself where it is shorter."""
-    model, (inputs, targets) = glorot(MODELS["norms"][0](), PublicSeed(0)), pictures(8)
+    model, (inputs, targets) = glorot(MODELS["norms"][0](), PublicSeed(0)), images(8)
     gradients = by_autograd(model, F.cross_entropy, inputs, targets)
     clip = middle(gradients)
     each = sums(model, F.cross_entropy, flatten(model), inputs, targets, clip, [1] * 8)
@@ -308,7 +308,7 @@ def test_one_record_moves_a_sum_by_the_bound() -> None:
 
 
 def test_scales_come_before_the_clip() -> None:
-    model, (inputs, targets) = glorot(MODELS["norms"][0](), PublicSeed(0)), pictures(8)
+    model, (inputs, targets) = glorot(MODELS["norms"][0](), PublicSeed(0)), images(8)
     gradients, scales = by_autograd(model, F.cross_entropy, inputs, targets), torch.linspace(0.1, 20, 8)
     clip = middle(gradients)
     found = sums(model, F.cross_entropy, flatten(model), inputs, targets, clip, [8], scales=scales)
@@ -403,7 +403,7 @@ def test_dropout_has_a_mask_for_each_record() -> None:
     ],
 )
 def test_refused(layer: nn.Module, sentence: str) -> None:
-    model, (inputs, targets) = nn.Sequential(nn.Flatten(), layer, nn.Linear(64, 10)), pictures(4)
+    model, (inputs, targets) = nn.Sequential(nn.Flatten(), layer, nn.Linear(64, 10)), images(4)
     with pytest.raises(Mistake, match=sentence):
         sums(model, F.cross_entropy, flatten(model), inputs, targets, 1.0, [4])
 
@@ -411,14 +411,14 @@ def test_refused(layer: nn.Module, sentence: str) -> None:
 def test_tracked_statistics_are_refused() -> None:
     model, (inputs, targets) = (
         nn.Sequential(nn.InstanceNorm2d(1, track_running_stats=True), nn.Flatten(), nn.Linear(64, 10)),
-        pictures(4),
+        images(4),
     )
     with pytest.raises(Mistake, match=r"buffers that training changes .0.running_mean."):
         sums(model, F.cross_entropy, flatten(model), inputs, targets, 1.0, [4])
 
 
 def test_the_model_is_left_alone() -> None:
-    model, (inputs, targets) = MODELS["norms"][0](), pictures(4)
+    model, (inputs, targets) = MODELS["norms"][0](), images(4)
     before, start = {name: id(m) for name, m in model.named_modules()}, flatten(model)
     other = start + 0.1
     sums(model, F.cross_entropy, other, inputs, targets, 1.0, [4])

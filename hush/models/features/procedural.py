@@ -1,7 +1,7 @@
-"""Pictures that show nothing anybody ever saw: textured shapes on a ground, from a public seed.
+"""Images that show nothing anybody ever saw: textured shapes on a ground, from a public seed.
 
 They stand in for data where only the statistics of edges and surfaces matter, such as the directions in which
-features of pictures differ. No data is read, so they cost no privacy.
+features of images differ. No data is read, so they cost no privacy.
 """
 
 from typing import Any
@@ -14,23 +14,23 @@ from torch import Tensor
 from hush.errors import Mistake
 from hush.random.seeds import PublicSeed
 
-PIECE = 256  # pictures of one stream of draws: other values are other pictures
-SHAPES = 5  # at most, in one picture
+PIECE = 256  # images of one stream of draws: other values are other images
+SHAPES = 5  # at most, in one image
 SIDES = 7  # of a polygon, at most
 
 Numbers = npt.NDArray[np.float32]
 
 
-def pictures(count: int, shape: tuple[int, int, int], seed: PublicSeed) -> Tensor:
-    """`count` pictures of shape (channels, height, width), values in [0, 1].
+def procedural_images(count: int, shape: tuple[int, int, int], seed: PublicSeed) -> Tensor:
+    """`count` images of shape (channels, height, width), values in [0, 1].
 
     Each has a ground and 1 to 5 ellipses, rectangles or polygons of 3 to 7 sides about its middle, one over the other,
     turned and stretched at will. Most grounds and some shapes are plain; others have waves, crossed waves, a slope or
-    grain. Half of the grounds are dark, and half of the pictures are the same on the left and on the right, as many
-    things are. Picture i depends on the seed, the shape and i alone.
+    grain. Half of the grounds are dark, and half of the images are the same on the left and on the right, as many
+    things are. Image i depends on the seed, the shape and i alone.
     """
     if count < 1:
-        raise Mistake(f"count={count} must be at least 1: how many pictures to make")
+        raise Mistake(f"count={count} must be at least 1: how many images to make")
     if len(shape) != 3 or min(shape) < 1:
         raise Mistake(f"shape={tuple(shape)} must be three positive numbers: channels, height, width")
     out = torch.empty(count, *shape)
@@ -42,7 +42,7 @@ def pictures(count: int, shape: tuple[int, int, int], seed: PublicSeed) -> Tenso
 
 
 def _piece(random: np.random.Generator, shape: tuple[int, int, int]) -> Numbers:
-    """A piece of pictures; always whole, so that their draws do not depend on how many are wanted."""
+    """A piece of images; always whole, so that their draws do not depend on how many are wanted."""
     channels, height, width = shape
     # The shorter side reaches from -1 to 1; pixels are squares.
     pixel = 2.0 / min(height, width)
@@ -62,7 +62,7 @@ def _piece(random: np.random.Generator, shape: tuple[int, int, int]) -> Numbers:
 def _cover(
     random: np.random.Generator, at: tuple[Numbers, Numbers], reach: tuple[float, float], pixel: float
 ) -> Numbers:
-    """How much of each pixel a shape covers, about: (pictures, height, width), soft at the edges.
+    """How much of each pixel a shape covers, about: (images, height, width), soft at the edges.
 
     In its own axes (u, v) a shape is {f <= 1}: f = |(u, v)| for an ellipse, max(|u|, |v|) for a rectangle and the
     largest of some linear functions for a polygon. About an edge, (1 - f) * short is a distance along the short axis.
@@ -95,13 +95,13 @@ def _cover(
 def _surface(
     random: np.random.Generator, channels: int, at: tuple[Numbers, Numbers], pixel: float, plain: float, dark: float
 ) -> Numbers:
-    """What a ground or a shape looks like: (pictures, channels, height, width), a colour and a texture on it.
+    """What a ground or a shape looks like: (images, channels, height, width), a colour and a texture on it.
 
     `plain` and `dark` are the probabilities of no texture and of no light.
     """
     x, y = at
     turn = _each(random.uniform(0, np.pi, PIECE))
-    # From a wave over the whole picture to one of three pixels.
+    # From a wave over the whole image to one of three pixels.
     wave = _each(np.exp(random.uniform(np.log(np.pi), np.log(max(4.0, 2 * np.pi / (3 * pixel))), PIECE)))
     phase, other = (_each(random.uniform(0, 2 * np.pi, PIECE)) for _ in range(2))
     along, across = np.cos(turn) * x + np.sin(turn) * y, np.cos(turn) * y - np.sin(turn) * x
@@ -119,10 +119,10 @@ def _surface(
 
 
 def _each(values: npt.NDArray[Any]) -> Numbers:
-    """One number for each picture, to go with (pictures, height, width)."""
+    """One number for each image, to go with (images, height, width)."""
     return values.astype(np.float32)[:, None, None]
 
 
 def _which(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """One truth for each picture, to go with (pictures, height, width)."""
+    """One truth for each image, to go with (images, height, width)."""
     return mask[:, None, None]
