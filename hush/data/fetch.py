@@ -104,7 +104,7 @@ def ready(wanted: Known) -> bool:
         return (store.cache() / wanted.folder / wanted.schema).is_file()
     folders = [store.cache() / wanted.folder, wanted.system]
     if mine := os.environ.get("HUSH_DATA"):
-        folders += [Path(mine) / wanted.name, Path(mine)]
+        folders += [Path(mine) / wanted.folder, Path(mine)]
     return not wanted.files or any(folder and store.paths(wanted, folder) for folder in folders)
 
 
@@ -170,7 +170,7 @@ def _mine(wanted: Known, folder: Path, called: str) -> Fetched | str:
     """Files that the user pointed at: a damaged one is refused, not passed over."""
     if not folder.is_dir():
         raise Mistake(f"{called}={folder} is not a folder: name the folder that holds the files of {wanted.name}")
-    for place in (folder / wanted.name, folder):
+    for place in (folder / wanted.folder, folder):
         try:
             contents = store.read(wanted, place)
         except Damaged as damaged:

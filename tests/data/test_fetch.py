@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hush.data import store
-from hush.data.fetch import Unavailable, fetch, obtain, ready
+from hush.data.fetch import Unavailable, fetch, obtain, ready, ready
 from hush.data.known import FASHION, MNIST, File, Known, Package
 from hush.errors import Mistake
 
@@ -40,6 +40,14 @@ def test_a_path_is_read_and_kept(
     assert again.contents == contents
     assert again.source == "cache"
     assert again.folder == got.folder
+
+
+def test_sets_of_the_same_files_share_a_folder(tiny: Known, put: Put, tmp_path: Path, monkeypatch) -> None:
+    """As diabetes130 and diabetes130-virtual do."""
+    monkeypatch.setenv("HUSH_DATA", str(put(tmp_path / "mine" / "tiny").parent))
+    other = dataclasses.replace(tiny, name="tiny-virtual", base="tiny")
+    assert ready(other)
+    assert obtain(other).source == "HUSH_DATA"
 
 
 def test_a_path_that_lacks_a_file_is_refused_although_the_cache_has_it(tiny: Known, put: Put, tmp_path: Path) -> None:
