@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hush.data import store
-from hush.data.fetch import Unavailable, fetch, obtain, ready, ready
+from hush.data.fetch import Unavailable, fetch, obtain, ready
 from hush.data.known import FASHION, MNIST, File, Known, Package
 from hush.errors import Mistake
 
