@@ -51,6 +51,13 @@ def call(tmp_path):
     return partial(ran, tmp_path)
 
 
+def test_python_m_hush_is_the_command(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "hush", "--version"], env=clean(tmp_path), cwd=tmp_path, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (0, f"hush {__version__}\n")
+
+
 def test_the_bare_command_prints_its_help(call):
     status, out, err = call()
     assert (status, err) == (0, "")
