@@ -99,7 +99,8 @@ def _unnoted(members: Members, tally: Tally, payload: int) -> None:
 class Asked:
     """What an aggregator may know of a round: how long uploads are and how they are packed, and who was asked.
 
-    `announced` is what every client of the cohort got: the packed plan, and the weights as they are at a client.
+    `announced` is what every client of the cohort got: the packed plan, the weights as they are at a client, over a
+    channel the charter's digest.
     `note` counts the bytes of a secure sum, `run` names the run. `weighted`: the numbers of records travel. `secret`
     makes the keys of simulated clients.
     """

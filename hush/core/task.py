@@ -97,23 +97,40 @@ class Block:
 class Enrolled:
     """What the server of a network knows: the problem, and of each registered client the number of its records.
 
-    `sizes` are as the clients said when they registered. Where records are protected they are public.
+    `sizes` are as the clients said when they registered. Where records are protected they are public. A client has its
+    own size alone, its own rows (`sample`), and how many are registered (`population`).
     """
 
     problem: Problem
     sizes: Tensor
-    sample: Samples | None = None  # rows of a client's own, at the client
+    sample: Samples | None = None
+    population: int | None = None
     shared: ClassVar[bool] = False
 
     @property
     def clients(self) -> int:
         """How many clients are registered."""
-        return len(self.sizes)
+        return len(self.sizes) if self.population is None else self.population
 
     @property
     def layout(self) -> Layout:
         """Where the model's tensors lie in the flat vector."""
         return self.problem.layout
+
+    @property
+    def model(self) -> nn.Module:
+        """The problem's."""
+        return self.problem.model
+
+    @property
+    def loss(self) -> Loss:
+        """The problem's."""
+        return self.problem.loss
+
+    @property
+    def test(self) -> Samples | None:
+        """The problem's."""
+        return self.problem.test
 
     @property
     def rows(self) -> Samples:

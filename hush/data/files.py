@@ -2,11 +2,12 @@
 
 import contextlib
 import errno
+import fcntl
 import os
 import secrets
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 STALE = 3600  # seconds: a younger draft may belong to a process that is still writing
@@ -82,6 +83,15 @@ def append(path: Path, data: bytes) -> None:
         os.fsync(file.fileno())
     if new:
         _sync(path.parent)
+
+
+@contextlib.contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """One writer of the file at path at a time, in this process and all others; the lock dies with its process."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_name(f"{path.name}.lock").open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _draft(path: Path) -> Path:

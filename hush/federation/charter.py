@@ -59,7 +59,7 @@ class Charter:
     @property
     def mark(self) -> bytes:
         """What stands of the digest in every plan."""
-        return bytes.fromhex(self.digest)[:SHORT]
+        return mark_of(self.digest)
 
     @classmethod
     def read(cls, text: str) -> "Charter":
@@ -94,6 +94,11 @@ class Charter:
         ):
             if theirs != mine:
                 raise Refused(f"the charter's {name} is not that of this client: {theirs[:16]}, {mine[:16]}")
+
+
+def mark_of(digest: str) -> bytes:
+    """What stands in every plan of the charter with this digest."""
+    return bytes.fromhex(digest)[:SHORT]
 
 
 def roster_digest(people: Roster) -> str:

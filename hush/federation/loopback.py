@@ -7,7 +7,7 @@ from functools import cached_property
 from hush.core.clients import Opening, Order
 from hush.core.protocols import Roster
 from hush.core.spec import Total
-from hush.core.task import Problem, Task
+from hush.core.task import Enrolled, Problem, Task
 from hush.errors import Mistake
 from hush.federation.channel import InProcess
 from hush.federation.charter import Charter, digests, roster_digest
@@ -74,7 +74,7 @@ class Sessions:
             population=len(sizes),
             rounds=terms.rounds,
             delta=terms.delta,
-            records=int(sizes.min()),
+            records=int(sizes.min()) if terms.scheme.level == "record" else 1,
             roster=roster_digest(self._roster) if terms.scheme.secure else "",
             **digests(self._problem),
         )
@@ -104,7 +104,8 @@ class Sessions:
             None if lost is None else lambda phase, client: phase in UPLOADS and lost(number, client),
             None if line is None else lambda phase, client, data: line(number, client, data),
         )
-        remote = Remote(self.enrolled, channel, self._charter.run, self._charter.mark, keys, dropped=gone.add)
+        registered = Enrolled(self._problem, self.enrolled.sizes)
+        remote = Remote(registered, channel, self._charter.run, self._charter.digest, keys, dropped=gone.add)
         total = remote.collect(order)
         taken = [client for client in cohort if client not in gone] if total.survivors is None else total.survivors
         for client in taken:
@@ -127,5 +128,6 @@ class Sessions:
                 identity=self._people.get(client),
                 roster=self._roster if self._people else (),
                 policy=self.how.policy,
+                simulation=True,
             )
         return self._open[client]

@@ -8,8 +8,8 @@ upload  header (28 bytes), the number of the client's records (4 bytes, only whe
         numbers in the form that the scheme's last stage states (hush/core/packing.py)
 
 Numbers of the model are payload, all else is protocol. Little-endian; a CRC-32 over all that precedes it ends the
-header; it covers the payload too. An upload names the plan that it answers by the first 8 bytes of the
-plan's BLAKE2b digest, so that an upload of another round or to another model is refused.
+header; it covers the payload too. An upload names the plan that it answers, and its client, by 8 bytes of a BLAKE2b
+digest, so that an upload of another round, to another model or of another client is refused.
 """
 
 import hashlib
@@ -52,13 +52,18 @@ class Message:
 
     @cached_property
     def digest(self) -> bytes:
-        """What an answer to this message names."""
+        """Of all its bytes."""
         return digest(self.data)
 
 
 def digest(data: bytes) -> bytes:
-    """What an answer to this message names."""
-    return hashlib.blake2b(data, digest_size=8).digest()
+    """Of all bytes of a message."""
+    return hashlib.blake2b(data, digest_size=32).digest()
+
+
+def reference(plan: bytes, client: int) -> bytes:
+    """What the answer of a client names, to the plan of this digest."""
+    return hashlib.blake2b(plan, digest_size=8, key=client.to_bytes(8, "little")).digest()
 
 
 def round_of(data: bytes) -> int:

@@ -12,6 +12,7 @@ from hush.parts.stages.clip import LEAST
 from hush.privacy.events import Event
 
 VIEWS = ("server", "colluding", "upload")
+DELTA = 1e-5
 MOST = 1e30  # of a bound that moves
 
 
@@ -20,12 +21,15 @@ class Policy:
     """A client's own minimum. What is not said is not asked for.
 
     charter   the digest of the one charter that it agreed to
-    noise     the least noise multiplier of a sum, against the server
+    noise     the least noise multiplier of a sum, against the server; that of its own upload where sums are plain
     share     the least multiplier of the noise in its own upload
     secure    only sums that the server cannot take apart
-    clients   the fewest clients that a sum may be opened over
-    rounds    the most rounds that it answers
-    epsilon   the most that it spends over all rounds of its ledger, by view: server, colluding, upload
+    clients   the fewest clients that a secure sum may be opened over
+    rounds    the most rounds of training that it answers
+    epsilon   the most that it spends over all rounds of its ledger, by view (server, colluding, upload), at its `delta`
+
+    All but the budget is decided once, for every cohort that the charter's sampling can draw: a refusal that depended
+    on the cohort would show its size to whoever sees the models.
     """
 
     charter: str | None = None
@@ -35,11 +39,14 @@ class Policy:
     clients: int = 0
     rounds: int | None = None
     epsilon: Mapping[str, float] = field(default_factory=dict)
+    delta: float = DELTA
 
     def __post_init__(self) -> None:
         for view in self.epsilon:
             if view not in VIEWS:
                 raise Mistake(f"a client cannot hold a server to the {view} view: give epsilon for {', '.join(VIEWS)}")
+        if not 0 < self.delta < 1:
+            raise Mistake(f"delta={self.delta} must be between 0 and 1: it is that of the client's own budget")
 
     def agree(self, charter: Charter, scheme: Scheme) -> None:
         """Refuse a federation before it begins."""
@@ -48,13 +55,22 @@ class Policy:
         secrecy = scheme.aggregator.secrecy
         if self.secure and secrecy is None:
             raise Refused("this client demands a secure sum, and the charter's scheme has none")
-        if (self.secure or charter.server) and secrecy is not None and secrecy.servers != 1:
+        if self.secure and secrecy is not None and secrecy.servers != 1:
             raise Refused("both halves of a sum of two servers would travel in one message: take one server")
         if self.rounds is not None and charter.rounds > self.rounds:
             raise Refused(f"the charter has {charter.rounds} rounds, and this client answers {self.rounds} at most")
+        if self.clients and secrecy is None:
+            raise Refused(f"a plain sum may be taken of one client, and this client asks for {self.clients}")
+        fewest = (1 - scheme.spare) * smallest(scheme, charter.population)
+        if self.clients > fewest:
+            raise Refused(f"sums may be opened over {fewest:g} clients, and this client asks for {self.clients}")
+        if self.epsilon and scheme.level is None:
+            raise Refused("this client has a budget, and the charter's scheme has no guarantee")
+        if self.epsilon and scheme.uncovered is not None:
+            raise Refused(f"this client has a budget, and no noise covers {scheme.uncovered}")
 
     def check(self, charter: Charter, scheme: Scheme, plan: Plan) -> None:
-        """Refuse a plan that protects less than the charter, or than this client's own minimum.
+        """Refuse a plan that protects less than the charter.
 
         The share of noise that a client adds shrinks with the floor, which comes from the server: a cohort has no more
         clients than the charter's sampling draws, or than are registered where that is random. Where sums are secure
@@ -69,8 +85,6 @@ class Policy:
                 f"round {plan.round} has noise shares for {plan.floor:g} clients, and cohorts of {drawn} at most lose"
                 f" {plan.spare:.0%}: refused"
             )
-        if plan.floor < self.clients:
-            raise Refused(f"round {plan.round} has a floor of {plan.floor:g}, and this client asks for {self.clients}")
         if not math.isclose(plan.cohort, expected, rel_tol=1e-9):
             raise Refused(f"round {plan.round} divides by {plan.cohort:g}, and the charter's cohorts have {expected:g}")
         if scheme.source is not None and scheme.source.shared and plan.floor < 1 - plan.spare - 1e-9:
@@ -82,7 +96,7 @@ class Policy:
             )
 
     def weigh(self, event: Event | None) -> None:
-        """Refuse a round whose noise is worth less than this client asks for."""
+        """Refuse a federation of which a round's noise may be worth less than this client asks for."""
         noise, share = 0.0, 0.0
         if event is not None:
             noise, share = event.noise if event.server is None else event.server, event.share
@@ -98,3 +112,10 @@ def largest(scheme: Scheme, population: int) -> int:
     if scheme.sampling.kind != "poisson":
         return math.ceil(expected)
     return min(population, math.ceil(expected + 6 * math.sqrt(expected) + 6))
+
+
+def smallest(scheme: Scheme, population: int) -> int:
+    """The smallest cohort that is not aborted by the sampling's own floor, whose cost is in the guarantee."""
+    if scheme.sampling.kind == "poisson":
+        return scheme.sampling.floor
+    return max(scheme.sampling.floor, math.floor(scheme.sampling.cohort(population)))

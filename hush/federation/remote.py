@@ -11,56 +11,71 @@ from hush.core.packing import FLOATS
 from hush.core.protocols import Roster
 from hush.core.spec import Total, Uploads
 from hush.core.task import Registered
-from hush.errors import Aborted, Refused
+from hush.errors import Aborted, Mistake, Refused
 from hush.federation import messages
 from hush.federation.channel import Channel
+from hush.federation.charter import mark_of
 from hush.federation.messages import Message
+
+MOST = 1e6  # of a number of an upload: weights of a model are far below
+GUESSED = 2**64
 
 
 @dataclass(frozen=True)
 class Remote:
     """Clients that are reached over a channel alone. `keys` are their public keys, where sums are secure.
 
-    `run` and `mark` are those of the charter. A client that refuses, or whose answer is refused, counts as one that has
-    dropped out. `timeout` is the most that a phase takes, in seconds.
+    `run` and `charter`: the run's name and the charter's digest. A client that refuses, or whose answer is refused,
+    counts as one that has dropped out. `timeout` is the most that a phase takes, in seconds.
     """
 
     enrolled: Registered
     channel: Channel
     run: str
-    mark: bytes
+    charter: str
     keys: Mapping[int, bytes]
     timeout: float | None = None
     dropped: Callable[[int], None] | None = None  # hears of each client whose answer was not taken
 
     def begin(self, terms: Opening) -> None:
-        """The charter was agreed to before."""
+        """The charter was agreed to before. Draws that others could repeat are refused: cohorts, the server's noise."""
+        source, secret = terms.scheme.source, terms.secret
+        if not secret.repeatable:
+            return
+        if source is None or not source.correlated:
+            raise Mistake("draws that repeat are for simulations: give secret=SecretSeed.system() to a server")
+        if secret.value is not None and secret.value < GUESSED:
+            raise Mistake("a secret seed below 2^64 may be guessed: take one of 128 bits from the operating system")
 
     def collect(self, order: Order) -> Total:
         """The total of the uploads of whoever answers in time."""
         scheme, plan, cohort = order.scheme, order.plan, order.cohort.tolist()
         sent = self._plans(order)
         spec = scheme.specs(scheme.width(plan), plan.clip)[-1]
-        digests = {client: message.digest for client, message in sent.items()}
+        references = {client: messages.reference(message.digest, client) for client, message in sent.items()}
 
         def unpack(client: int, data: bytes) -> Uploads:
             row, records = messages.unpack_upload(
-                data, spec.size, plan.round, digests[client], spec.form, spec.weighted
+                data, spec.size, plan.round, references[client], spec.form, spec.weighted
             )
             registered = int(self.enrolled.sizes[client])
             if spec.weighted and records > registered:
                 raise Refused(f"it says that it has {records} records, and registered {registered}: refused")
             # Far beyond what noise does: one client must not carry the weights off to where they are not finite.
-            share = (spec.noise or 0.0) / math.sqrt(max(plan.floor, 1.0))
+            added = scheme.source is not None and scheme.source.shared
+            share = (spec.noise or 0.0) / math.sqrt(max(plan.floor, 1.0)) if added else 1e-6
             if spec.form == FLOATS and float(row.double().norm()) > spec.l2 * (1 + 10 * share * math.sqrt(spec.size)):
                 raise Refused(f"its norm is far beyond the bound of {spec.l2:g}: refused")
+            if float(row.abs().max()) > MOST:
+                raise Refused(f"it has numbers beyond {MOST:g}, which no update has: refused")
             seats = None if plan.seats is None else plan.seats[[cohort.index(client)]]
             return Uploads(row.unsqueeze(0), torch.tensor([records]), seats, order.cohort[[cohort.index(client)]])
 
         people = tuple((client, self.keys[client]) for client in cohort) if scheme.secure else ()
         first = sent[cohort[0]].data if cohort and scheme.secure else b""
         asked = scheme.asked(plan, first, order.cohort, order.secret, order.books.traffic.summed, self.run)
-        asked = replace(asked, registered=self.enrolled.sizes)
+        announced = (*asked.announced, self.charter.encode()) if scheme.secure else ()
+        asked = replace(asked, registered=self.enrolled.sizes, announced=announced)
         round = scheme.aggregator.open(asked, people, unpack)
         waiting = {client: self._with_roster(message, people).data for client, message in sent.items()}
         refused: list[str] = []
@@ -88,10 +103,10 @@ class Remote:
     def _plans(self, order: Order) -> dict[int, Message]:
         """The plan as each client of the cohort gets it, counted with what stands around it."""
         scheme, plan = order.scheme, order.plan
-        form, cohort = scheme.downlink.form, order.cohort.tolist()
-        same = messages.pack_plan(plan, scheme.coordinates, form, self.mark) if plan.seats is None else None
+        form, cohort, mark = scheme.downlink.form, order.cohort.tolist(), mark_of(self.charter)
+        same = messages.pack_plan(plan, scheme.coordinates, form, mark) if plan.seats is None else None
         sent = {
-            client: same or messages.pack_plan(plan.to([place]), scheme.coordinates, form, self.mark)
+            client: same or messages.pack_plan(plan.to([place]), scheme.coordinates, form, mark)
             for place, client in enumerate(cohort)
         }
         people = tuple((client, self.keys[client]) for client in cohort) if scheme.secure else ()

@@ -20,7 +20,9 @@ from hush.federation import messages
 from hush.federation.charter import Charter, roster_digest
 from hush.federation.claims import Claims
 from hush.federation.policy import Policy, largest
+from hush.models.metrics import evaluate
 from hush.models.weights import flatten
+from hush.privacy.events import Event
 from hush.privacy.ledger import Ledger
 from hush.privacy.views import Participation, least, views
 from hush.random.draws import Draws
@@ -36,6 +38,9 @@ class ClientSession:
     A plan is unpacked, held against the charter and the policy, claimed and charged to the client's own ledger, in this
     order, before anything is trained. `memory` is what the client keeps between rounds; who holds the session settles
     or discards it, when it is known whether the upload was taken. What a server sends wrongly is Refused.
+
+    The name of its draws is the number that it is registered under. Where it is not a `simulation`, its draws are the
+    operating system's, and claims and ledger are on disk: another process of the same client knows what it answered.
     """
 
     def __init__(
@@ -52,38 +57,37 @@ class ClientSession:
         claims: Claims | None = None,
         policy: Policy | None = None,
         engine: Engine = Engine(),
+        simulation: bool = False,
     ) -> None:
         if len(own) != 1 or len(draws) != 1:
             raise Mistake(f"a session is of one client, and not of {len(own)}: give it its own rows and draws alone")
-        if charter.server and draws.secret.repeatable:
-            raise Mistake("draws that repeat are for simulations: give SecretSeed.system() to a client of a server")
+        ledger, claims = ledger or Ledger(), claims or Claims()
+        if not simulation:
+            _deployed(charter, scheme, draws, ledger, claims)
         charter.check(problem)
         if charter.scheme != scheme.to_json():
             raise Refused("the charter's scheme is not the one that this client was given")
         policy = Policy() if policy is None else policy
         policy.agree(charter, scheme)
-        if scheme.secure and roster_digest(roster) != charter.roster:
+        if scheme.secure and (roster_digest(roster) != charter.roster or len(roster) != charter.population):
             raise Refused("the roster is not the charter's: who else is registered decides what a secure sum hides")
         size = int(own.split.sizes[0])
         if scheme.level == "record" and size < charter.records:
             raise Refused(f"the charter counts on {charter.records} records at least, and this client has {size}")
-        sizes = torch.full((1,), size).expand(charter.population)
-        self._enrolled = Enrolled(problem, sizes, own.data)
+        self._enrolled = Enrolled(problem, torch.tensor([size]), own.data, charter.population)
         for part in filter(None, (scheme, scheme.poll(problem.layout))):
             try:
                 part.check(self._enrolled)
             except Mistake as why:
                 raise Refused(f"the charter's scheme is refused: {why}") from why
+        _try(problem, own)
         self._lock, self._people = Lock(), set(roster)
-        self.charter, self.policy, self.memory = charter, policy, Memory()
-        self.ledger = Ledger() if ledger is None else ledger
+        self.charter, self.policy, self.memory, self.ledger = charter, policy, Memory(), ledger
         self._scheme, self._problem, self._own, self._draws = scheme, problem, own, draws
-        self._identity, self._engine = identity, engine
-        self._claims = Claims() if claims is None else claims
+        self._identity, self._engine, self._claims = identity, engine, claims
         self._start = flatten(problem.model)
+        self.policy.weigh(self._least())
         self._live: dict[tuple[Coordinates, int], Tensor | None] = {}  # the set that was derived last
-        self._joined = Participation(1)
-        self._joined.catch_up(self.ledger.events)
         self._round: ClientRound | None = None
         self._numbers: Callable[[], Tensor] | None = None
 
@@ -95,6 +99,24 @@ class ClientSession:
         except (Mistake, Aborted, ArithmeticError) as why:  # numbers of a plan that no arithmetic takes
             raise Refused(str(why)) from why
 
+    def spent(self, *more: Event) -> dict[str, float | str]:
+        """Epsilon by view of all that its ledger holds, of every federation, and of these events, at its own delta.
+
+        Against the server of a plain sum a round counts with a single share: nobody can show that others answered.
+        """
+        events, joined = (*self.ledger.events, *more), Participation(1)
+        joined.catch_up(events)
+        return views(events, joined, self.policy.delta, "pld")
+
+    def _least(self) -> Event | None:
+        """The event of a round of the largest cohort, in which this client's share of the noise is the smallest."""
+        scheme, population = self._scheme, self.charter.population
+        live = torch.arange(scheme.coordinates.count(self._problem.layout))
+        floor = (1 - scheme.spare) * largest(scheme, population)
+        plan = Plan(1, self._start, live, scheme.sampling.cohort(population), floor, spare=scheme.spare)
+        event = scheme.event(replace(plan, clip=scheme.specs(len(live))[-1].clip), self._enrolled)
+        return None if event is None else least(event)
+
     def _begin(self, data: bytes) -> bytes:
         """The first message of a round: the plan, and of a secure sum its cohort."""
         roster: Roster = ()
@@ -102,6 +124,7 @@ class ClientSession:
             data, roster = messages.split_roster(data, largest(self._scheme, self.charter.population))
             if not self._people.issuperset(roster):
                 raise Refused("the cohort has clients that are not on the charter's roster: refused")
+        self.memory.discard()  # of a round whose upload nobody said was taken
         number = messages.round_of(data)
         scheme = self._scheme_of(number)
         plan = self._plan(scheme, data, number)
@@ -109,7 +132,7 @@ class ClientSession:
         if roster and not math.isclose(plan.floor, (1 - scheme.tolerance) * len(roster), abs_tol=1e-6):
             raise Refused(f"round {number} has noise shares for {plan.floor:g} of {len(roster)} clients: refused")
         spec = scheme.specs(scheme.width(plan), plan.clip)[-1]
-        announced = (data, plan.weights.numpy().tobytes()) if scheme.secure else ()
+        announced = (data, plan.weights.numpy().tobytes(), self.charter.digest.encode()) if scheme.secure else ()
         asked = Asked(spec.size, spec.form, number, plan.floor, announced, run=self.charter.run, weighted=spec.weighted)
         kept = Kept(self.memory, self._draws.names)
         block = Block(self._problem, self._own, np.zeros(1, np.int64), self._draws, kept)
@@ -119,7 +142,8 @@ class ClientSession:
         if joined is None:
             row = scheme.client(block, plan, self._engine)[0]
             weight = records if spec.weighted else None
-            return messages.pack_upload(row, number, messages.digest(data), spec.form, weight).data
+            reference = messages.reference(messages.digest(data), self._draws.names[0])
+            return messages.pack_upload(row, number, reference, spec.form, weight).data
         self._round, self._numbers = joined, lambda: scheme.client(block, plan, self._engine)[0]
         return joined.first(self._numbers)
 
@@ -152,25 +176,37 @@ class ClientSession:
         return replace(plan, spare=scheme.spare)
 
     def _charge(self, scheme: Scheme, plan: Plan) -> None:
-        """Claim the round, and charge it, on disk; a round that would overspend the client's own budget is refused.
-
-        Against the server of a plain sum it counts with a single share: nobody can show it that others answered.
-        """
+        """Claim the round, and charge it, on disk; a round that would overspend the client's own budget is refused."""
         event = scheme.event(plan, self._enrolled, "update" if plan.round else "vote")
-        self.policy.weigh(event)
-        if event is not None and self.policy.epsilon:
-            after = Participation.of(self._joined.state())
-            after.add(least(event), np.zeros(1, np.int64))
-            spent = views((*self.ledger.events, event), after, self.charter.delta, "pld")
-            for view, most in self.policy.epsilon.items():
-                found = spent.get(view, "none")
-                if isinstance(found, str) or found > most:
-                    raise Refused(
-                        f"round {plan.round} would bring epsilon of the {view} view to {found}, past {most:g}"
-                    )
-        elif self.policy.epsilon:
-            raise Refused("this client has a budget, and the charter's scheme has no guarantee")
-        self._claims.claim(self.charter.run, plan.round)
-        if event is not None:
-            self.ledger.record(event)
-            self._joined.add(least(event), np.zeros(1, np.int64))
+        with self.ledger.alone():
+            if event is not None and self.policy.epsilon:
+                spent = self.spent(event)
+                for view, most in self.policy.epsilon.items():
+                    found = spent.get(view, "none")
+                    if isinstance(found, str) or found > most:  # by how much is not the server's business
+                        raise Refused(f"round {plan.round} would bring epsilon of the {view} view past the budget")
+            self._claims.claim(self.charter.run, self.charter.digest, plan.round)
+            if event is not None:
+                self.ledger.record(event)
+
+
+def _deployed(charter: Charter, scheme: Scheme, draws: Draws, ledger: Ledger, claims: Claims) -> None:
+    """What a client of a real server cannot do without, whatever the server says."""
+    if not charter.server:
+        raise Refused("the charter names no server, as one of a simulation: refused")
+    if draws.repeatable:
+        raise Mistake("draws that repeat are for simulations: give SecretSeed.system() to a client of a server")
+    if ledger.path is None or claims.path is None:
+        raise Mistake("a client of a server keeps its ledger and its claims on disk: give Ledger(path), Claims(path)")
+    secrecy = scheme.aggregator.secrecy
+    if secrecy is not None and secrecy.servers != 1:
+        raise Refused("both halves of a sum of two servers would travel in one message: take one server")
+
+
+def _try(problem: Problem, own: Population) -> None:
+    """One pass over the client's own rows: a label that the model does not know is found before anything is charged."""
+    try:
+        evaluate(problem, flatten(problem.model), own.data, workers=1)
+    except (RuntimeError, IndexError, ValueError, TypeError) as error:
+        why = str(error).strip().splitlines()[0]
+        raise Mistake(f"the model cannot be trained on this client's rows ({why}): check inputs and labels") from None

@@ -86,7 +86,8 @@ class Blocks:
             for place, found in enumerate(workers.spread(train, blocks, number)):
                 if place == 0 and not (scheme.baseline or scheme.secure):
                     records = 1 if asked.weighted else None
-                    upload = messages.pack_upload(found.rows[0], plan.round, packed.digest, asked.form, records)
+                    named = messages.reference(packed.digest, int(cohort[0]))
+                    upload = messages.pack_upload(found.rows[0], plan.round, named, asked.form, records)
                     traffic.up(cohort, upload)
                 yield found
                 del found  # before the next ones are made

@@ -2,9 +2,11 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import fields
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 from hush.data import files
@@ -29,6 +31,7 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
     "server": (int, float, type(None)),
     "colluding": (int, float, type(None)),
 }
+_ONE = RLock()  # threads that share a ledger take turns; one for all, so that ledgers can be copied
 # Fields that came later are left out at their default, so that older ledgers keep their chain.
 _LATER = {field.name: field.default for field in fields(Event) if field.name not in _FIRST}
 
@@ -92,6 +95,26 @@ class Ledger:
                 raise _corrupt(journal(path), f"event {number} does not follow those before it")
         only_level(ledger._events)
         return ledger
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Nobody else writes to it meanwhile, in this process or another, and what others wrote is read first.
+
+        For whoever decides by what the ledger holds and shares the file: the federations of one client.
+        """
+        with _ONE, nullcontext() if self.path is None else files.alone(self.path):
+            if self._known and self.path is not None:
+                self._read_on(Ledger.load(self.path))
+            yield
+
+    def _read_on(self, found: "Ledger") -> None:
+        """Take up what others have added to the file."""
+        if found._chain == self._chain:
+            return
+        if found._events[: len(self._events)] != self._events:
+            raise Mistake(f"{self.path} no longer holds the events that were written to it: restore it from a copy")
+        self.card, self._events, self._places, self._chain = found.card, found._events, found._places, found._chain
+        self._whole = False  # another process wrote last: its last line may be cut short
 
     def record(self, event: Event, replay: bool = False) -> None:
         """Append an event before its release.

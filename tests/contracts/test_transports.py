@@ -1,29 +1,35 @@
 """Simulated and Loopback are one: the same weights and the same bytes."""
 
 import math
+import struct
 import zlib
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
 
-from contracts.parts import run
+from contracts.parts import Around, run
 from hush.catalogue.entries import ENTRIES, Entry
 from hush.catalogue.values import Settings
+from hush.core.clients import Opening
 from hush.core.plain import Average, Sum
-from hush.core.rounds import Report
+from hush.core.rounds import Report, loop
 from hush.core.scheme import Scheme
-from hush.core.task import Task
+from hush.core.task import Enrolled, Task
 from hush.errors import Mistake
 from hush.federation import messages
+from hush.federation.channel import InProcess
 from hush.federation.loopback import Loopback
+from hush.federation.remote import Remote
 from hush.federation.simulated import Simulated
+from hush.models.metrics import evaluate
 from hush.models.weights import flatten
 from hush.parts.aggregators import BitVote
 from hush.parts.coordinates import RandomK
-from hush.parts.sampling import Fixed, Poisson
+from hush.parts.sampling import Fixed, Once, Poisson
 from hush.parts.stages import AdaptiveClip, Clip, Noise, Sense
 from hush.parts.steps import Momentum, Stay
+from hush.random.seeds import SecretSeed
 
 SAMPLINGS = {"fixed": Fixed(5), "poisson": Poisson(0.4)}
 
@@ -206,6 +212,74 @@ def test_a_client_has_no_more_records_than_it_registered(task: Task, settings: S
     (report,) = run(scheme, task, 1, transport=Loopback(line=boasting))
     (why,) = report.refused
     assert why.startswith("client 3: it says that it has 1000000 records")
+
+
+@pytest.mark.parametrize("name", ["fl-std", "fl-top", "fl-bas-4", "fl-cs", "top-k-ef", "fl-standard-dp", "dp-fedavg"])
+def test_an_upload_of_huge_numbers_is_refused(name: str, task: Task, settings: Settings) -> None:
+    """Finite, and of the right form: one client's would carry the weights off, and end the run for all."""
+
+    def huge(round: int, client: int, data: bytes) -> bytes:
+        if client != 3:
+            return data
+        head, body = data[: messages.UPLOAD.size], bytearray(data[messages.UPLOAD_HEADER :])
+        body[-4:] = struct.pack("<f", 3e38)
+        return head + messages.CRC.pack(zlib.crc32(body, zlib.crc32(head))) + body
+
+    scheme = ENTRIES[name].scheme(replace(settings, sampling=Fixed(12)))
+    for report in run(scheme, task, 2, transport=Loopback(line=huge)):
+        assert len(report.refused) == 1
+        assert report.state.weights.abs().max() < 1e3
+
+
+def test_an_upload_is_of_its_client(task: Task, settings: Settings) -> None:
+    """Another's, sent again, does not count twice."""
+    first: list[bytes] = []
+
+    def copied(round: int, client: int, data: bytes) -> bytes:
+        first.append(data)
+        return first[0]
+
+    scheme = ENTRIES["fl-top-dp"].scheme(replace(settings, sampling=Fixed(5)))
+    (report,) = run(scheme, task, 1, transport=Loopback(line=copied))
+    assert len(report.refused) == 4
+    assert all("answers another plan" in why for why in report.refused)
+
+
+@pytest.mark.parametrize("secret", [None, SecretSeed.simulated(4), SecretSeed.simulated(2**70)])
+def test_a_server_of_a_network_has_draws_of_its_own(secret: SecretSeed | None, task: Task, settings: Settings) -> None:
+    """Not those of the public seed, from which everybody could compute its cohorts and its noise."""
+    remote = Remote(Enrolled(task.problem, task.sizes), InProcess(lambda client: None), "run", "ab" * 32, {})
+    with pytest.raises(Mistake, match=r"SecretSeed\.system"):
+        next(loop(ENTRIES["fl-top-dp"].scheme(settings), remote, rounds=1, seed=4, secret=secret))
+    remote.begin(Opening(ENTRIES["fl-top-dp"].scheme(settings), 4, SecretSeed.system(), 1, 1e-5))
+
+
+def test_noise_that_is_taken_back_needs_a_seed_that_cannot_be_guessed(task: Task, settings: Settings) -> None:
+    remote = Remote(Enrolled(task.problem, task.sizes), InProcess(lambda client: None), "run", "ab" * 32, {})
+    scheme = ENTRIES["hush-trusted"].scheme(replace(settings, sampling=Once(4)))
+    with pytest.raises(Mistake, match="may be guessed"):
+        remote.begin(Opening(scheme, 4, SecretSeed.simulated(4), 1, 1e-5))
+    remote.begin(Opening(scheme, 4, SecretSeed.simulated(2**100), 1, 1e-5))
+
+
+@dataclass
+class Dataless(Around):
+    """Sessions, and a server that has the problem and what clients said when they registered, and no row of theirs."""
+
+    @property
+    def enrolled(self) -> Enrolled:
+        task = self.clients.enrolled
+        return Enrolled(task.problem, task.sizes)
+
+
+def test_a_server_needs_no_rows(entry: Entry, task: Task, settings: Settings) -> None:
+    """With its own test rows and the clients' numbers of records it comes to the same weights."""
+    scheme = entry.scheme(replace(settings, sampling=Fixed(5)))
+    with_rows = run(scheme, task, 2, transport=Loopback())[-1]
+    without = run(scheme, task, 2, transport=Dataless(Loopback()))[-1]
+    assert torch.equal(with_rows.state.weights, without.state.weights)
+    assert with_rows.epsilon == without.epsilon
+    assert evaluate(without.task, without.state.weights) == evaluate(task, with_rows.state.weights)
 
 
 def test_parts_that_would_train_for_nothing(task: Task, settings: Settings) -> None:

@@ -1,21 +1,24 @@
 """A small problem, a charter for it, and sessions that answer it."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 import pytest
 
 from hush.catalogue.entries import scheme as named
+from hush.catalogue.secure_form import secured
+from hush.core.protocols import Roster
 from hush.core.scheme import Scheme
 from hush.core.spec import Plan
 from hush.core.task import Task
 from hush.federation import messages
-from hush.federation.charter import Charter, digests
+from hush.federation.charter import Charter, digests, roster_digest
 from hush.federation.session import ClientSession
 from hush.models.weights import flatten
 from hush.parts.sampling import Fixed
 from hush.random.draws import Draws
 from hush.random.seeds import PublicSeed, SecretSeed
+from hush.secure import Identity
 
 COHORT, ROUNDS, SEED = 6, 5, PublicSeed(7)
 
@@ -27,9 +30,21 @@ class Federation:
     task: Task
     scheme: Scheme
     charter: Charter
+    people: Mapping[int, Identity] = field(default_factory=dict)  # where sums are secure
+
+    def secured(self) -> "Federation":
+        """The same with a secure sum."""
+        scheme, people = secured(self.scheme, self.task), {k: Identity.new() for k in range(self.task.clients)}
+        made = replace(self, scheme=scheme, people=people)
+        return replace(made, charter=replace(self.charter, scheme=scheme.to_json(), roster=roster_digest(made.roster)))
+
+    @property
+    def roster(self) -> Roster:
+        return tuple((client, one.public) for client, one in self.people.items())
 
     def session(self, client: int = 3, **other: object) -> ClientSession:
-        given = {"charter": self.charter, **other}
+        keys = {"identity": self.people[client], "roster": self.roster} if self.people else {}
+        given = {"charter": self.charter, "simulation": True, **keys, **other}
         own, draws = self.task.population.own(client), Draws(SecretSeed.simulated(1), (client,))
         return ClientSession(given.pop("charter"), self.scheme, self.task.problem, own, draws, **given)
 
@@ -39,7 +54,8 @@ class Federation:
         plan = Plan(round, start, live, float(COHORT), float(COHORT))
         form = self.scheme.downlink.form
         mark = self.charter.mark if mark is None else mark
-        return messages.pack_plan(replace(plan, **change), self.scheme.coordinates, form, mark).data
+        found = messages.pack_plan(replace(plan, **change), self.scheme.coordinates, form, mark)
+        return messages.with_roster(found, self.roster[:COHORT]).data if self.people else found.data
 
 
 @pytest.fixture

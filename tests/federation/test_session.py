@@ -1,7 +1,6 @@
 """One client: what it answers, what it refuses, what it writes down first, and what it can reach."""
 
 import ast
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,18 +10,14 @@ import torch
 
 import hush.federation.session
 from hush.catalogue.secure_form import secured
-from hush.core.spec import Plan
 from hush.core.task import Population
 from hush.data.samples import Samples, Split
 from hush.errors import Mistake, Refused
 from hush.federation import messages
 from hush.federation.charter import roster_digest
 from hush.federation.claims import Claims
-from hush.federation.policy import Policy
 from hush.federation.session import ClientSession
-from hush.parts.sampling import Poisson
 from hush.parts.stages import TopFeedback, Weigh
-from hush.privacy import views
 from hush.privacy.ledger import Ledger
 from hush.random.draws import Draws
 from hush.random.seeds import SecretSeed
@@ -34,7 +29,7 @@ def test_an_answer_is_the_upload_of_its_own_rows(federation):
     """By hand: the client's own rows in a population of one, its draws by its name."""
     made = federation()
     data = made.plan()
-    row, _ = messages.unpack_upload(made.session(5).answer(data), 91, 1, messages.digest(data))
+    row, _ = messages.unpack_upload(made.session(5).answer(data), 91, 1, messages.reference(messages.digest(data), 5))
     task, secret = made.task, SecretSeed.simulated(1)
     live = made.scheme.coordinates.draw(task.problem, hush.PublicSeed(7), 0, None)
     plan = messages.unpack_plan(
@@ -56,7 +51,7 @@ def test_other_rows_change_nothing_of_it(federation):
     answers = []
     for own in (held, other):
         draws = Draws(SecretSeed.simulated(1), (3,))
-        session = hush.federation.session.ClientSession(made.charter, made.scheme, made.task.problem, own, draws)
+        session = ClientSession(made.charter, made.scheme, made.task.problem, own, draws, simulation=True)
         answers.append(session.answer(made.plan()))
     assert answers[0] == answers[1]
 
@@ -70,18 +65,30 @@ def test_a_session_is_of_one_client(federation):
         )
 
 
+def names_of(path):
+    """Names, attributes and imported modules of a file."""
+    tree = ast.parse(path.read_text())
+    return (
+        {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)},
+        {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)},
+        {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module},
+    )
+
+
 def test_nothing_in_a_session_can_see_another_client():
-    """The names of the simulator's whole population, books and sessions do not occur in it."""
+    """The names of the simulator's whole population, books, sessions and seed do not occur in it."""
     for name in ("session", "policy", "charter", "claims"):
-        source = Path(hush.federation.session.__file__).with_name(f"{name}.py").read_text()
-        names = {node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
-        found = {node.attr for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute)}
-        modules = {
-            node.module for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom) and node.module
-        }
+        names, found, modules = names_of(Path(hush.federation.session.__file__).with_name(f"{name}.py"))
         assert not {"Task", "Books", "State", "Sessions", "Blocks", "SecretSeed"} & names, name
-        assert not {"books", "train", "enrolled", "rows_of"} & found, name
+        assert not {"books", "train", "enrolled", "rows_of", "secret", "_secret"} & found, name
         assert not {"hush.core.state", "hush.federation.loopback", "hush.federation.simulated"} & modules, name
+
+
+def test_no_part_reaches_behind_a_client_s_draws():
+    """Trainers and the clients' half of stages draw for the clients of their block alone."""
+    for path in (Path(hush.federation.session.__file__).parents[1] / "parts").rglob("*.py"):
+        _, found, _ = names_of(path)
+        assert "_secret" not in found, path
 
 
 def test_a_round_is_answered_once_and_none_before_it(federation, tmp_path):
@@ -118,26 +125,6 @@ def test_it_is_charged_on_disk_before_it_answers(federation, tmp_path, monkeypat
     assert event.share == pytest.approx(2.0 / np.sqrt(6))  # its own part of the noise
 
 
-def test_its_own_budget_over_all_rounds(federation):
-    """Against whoever sees its upload: two rounds of multiplier 2 / sqrt(6) are more than one."""
-    made = federation()
-    free = made.session()
-    spent = []
-    for round in (1, 2):
-        free.answer(made.plan(round))
-        found = views.views(free.ledger.events, free._joined, 1e-5, "pld")
-        spent.append(found["upload"])
-    assert spent[0] < spent[1]
-    bound = made.session(policy=Policy(epsilon={"upload": sum(spent) / 2}))
-    bound.answer(made.plan(1))
-    with pytest.raises(Refused, match="epsilon of the upload view"):
-        bound.answer(made.plan(2))
-    assert len(bound.ledger.events) == 1
-    bare = federation("fl-top", clip=None, noise=None)
-    with pytest.raises(Refused, match="no guarantee"):
-        bare.session(policy=Policy(epsilon={"upload": 9.0})).answer(bare.plan())
-
-
 @pytest.mark.parametrize(
     ("change", "why"),
     [
@@ -160,27 +147,6 @@ def test_a_plan_that_protects_less_is_refused(federation, change, why):
         session.answer(made.plan(**change))
     assert session.ledger.events == ()
     assert session.answer(made.plan())  # nothing was claimed
-
-
-@pytest.mark.parametrize(
-    ("policy", "why"),
-    [
-        (Policy(charter="ab" * 32), "agreed to"),
-        (Policy(secure=True), "demands a secure sum"),
-        (Policy(rounds=4), "answers 4 at most"),
-    ],
-)
-def test_a_charter_that_it_did_not_agree_to(federation, policy, why):
-    with pytest.raises(Refused, match=why):
-        federation().session(policy=policy)
-
-
-@pytest.mark.parametrize(("policy", "why"), [(Policy(noise=2.1), "asks for 2.1"), (Policy(clients=7), "asks for 7")])
-def test_a_client_s_own_minimum(federation, policy, why):
-    made = federation()
-    with pytest.raises(Refused, match=why):
-        made.session(policy=policy).answer(made.plan())
-    assert made.session(policy=Policy(noise=2.0, clients=6, rounds=5, charter=made.charter.digest)).answer(made.plan())
 
 
 def test_another_model_or_scheme_than_the_charter_s(federation):
@@ -226,6 +192,7 @@ def test_a_secure_round_with_a_roster_of_others_costs_nothing(federation):
         Draws(SecretSeed.simulated(1), (3,)),
         identity=mine,
         roster=people,
+        simulation=True,
     )
     whole = replace(made, scheme=secure, charter=charter)
     puppets = tuple((number, Identity.new().public) for number in range(1, 6))
@@ -256,7 +223,9 @@ def test_a_mask_is_not_asked_of_a_client_in_vain(federation, monkeypatch):
     people = tuple((number, one.public) for number, one in enumerate(identities))
     charter = replace(made.charter, scheme=secure.to_json(), roster=roster_digest(people))
     own, draws = made.task.population.own(0), Draws(SecretSeed.simulated(1), (0,))
-    session = ClientSession(charter, secure, made.task.problem, own, draws, identity=identities[0], roster=people)
+    session = ClientSession(
+        charter, secure, made.task.problem, own, draws, identity=identities[0], roster=people, simulation=True
+    )
     plan = messages.Message(replace(made, scheme=secure, charter=charter).plan(), 0)
     session.answer(messages.with_roster(plan, people[:6]).data)
     trained = []
@@ -281,53 +250,72 @@ def test_a_scheme_that_hush_refuses_is_refused_by_the_client(federation, change,
     charter = replace(made.charter, scheme=scheme.to_json())
     own, draws = made.task.population.own(3), Draws(SecretSeed.simulated(1), (3,))
     with pytest.raises(Refused, match=why):
-        ClientSession(charter, scheme, made.task.problem, own, draws)
+        ClientSession(charter, scheme, made.task.problem, own, draws, simulation=True)
 
 
-def test_poisson_cohorts_are_not_larger_than_chance_makes_them(federation):
-    """A floor of the whole population would leave a client next to no noise of its own."""
+def test_a_client_of_a_real_server(federation, tmp_path):
+    """System draws, and what it answered on disk: whatever the charter says, and although it names no server."""
     made = federation()
-    scheme = replace(made.scheme, sampling=Poisson(1 / 100))
-    charter = replace(made.charter, scheme=scheme.to_json(), population=2000)
-    policy, plan = Policy(), Plan(1, torch.zeros(910), None, 20.0, 20.0)
-    policy.check(charter, scheme, plan)
-    policy.check(charter, scheme, replace(plan, floor=50.0))
-    for floor in (60.0, 2000.0):
-        with pytest.raises(Refused, match="noise shares for"):
-            policy.check(charter, scheme, replace(plan, floor=floor))
+    charter = replace(made.charter, server="ab" * 32)
+    ledger, claims = Ledger(tmp_path / "privacy.json"), Claims(tmp_path / "claims.json")
+    own, names = made.task.population.own(3), (3,)
 
+    def opened(charter=charter, secret=None, ledger=ledger, claims=claims, scheme=made.scheme):
+        draws = Draws(secret or SecretSeed.system(), names)
+        return ClientSession(charter, scheme, made.task.problem, own, draws, ledger=ledger, claims=claims)
 
-def test_noise_that_the_server_adds_is_none_against_it(federation):
-    made = federation("dp-fedavg")
-    with pytest.raises(Refused, match="worth 0 against the server"):
-        made.session(policy=Policy(noise=1.0)).answer(made.plan())
-    shares = federation()
-    with pytest.raises(Refused, match="noise of an upload"):
-        shares.session(policy=Policy(share=1.0)).answer(shares.plan())
-    with pytest.raises(Mistake, match="model view"):
-        Policy(epsilon={"model": 1.0})
-
-
-def test_one_answer_at_a_time(federation, tmp_path):
-    """Two threads do not both pass the same budget."""
-    made = federation()
-    one = made.session()
-    one.answer(made.plan(1))
-    spent = views.views(one.ledger.events, one._joined, 1e-5, "pld")["upload"]
-    session = made.session(policy=Policy(epsilon={"upload": 1.2 * spent}), ledger=Ledger(tmp_path / "privacy.json"))
-
-    def ask(round: int) -> bool:
-        try:
-            return bool(session.answer(made.plan(round)))
-        except Refused:
-            return False
-
-    with ThreadPoolExecutor(4) as pool:
-        assert sum(pool.map(ask, (1, 2, 3, 4))) == 1
-    assert len(Ledger.load(tmp_path / "privacy.json").events) == 1
-
-
-def test_a_client_of_a_real_server_has_the_system_s_draws(federation):
-    made = federation()
+    with pytest.raises(Refused, match="names no server"):
+        opened(made.charter)
     with pytest.raises(Mistake, match="for simulations"):
-        made.session(charter=replace(made.charter, server="ab" * 32))
+        opened(secret=SecretSeed.simulated(1))
+    for lacking in ({"ledger": None}, {"claims": None}, {"ledger": Ledger()}, {"claims": Claims()}):
+        with pytest.raises(Mistake, match="on disk"):
+            opened(**lacking)
+    halves = secured(made.scheme, made.task, servers=2)
+    with pytest.raises(Refused, match="two servers"):
+        opened(replace(charter, scheme=halves.to_json()), scheme=halves)
+    whole = replace(made, charter=charter)
+    assert opened().answer(whole.plan())
+    with pytest.raises(Refused, match="not past round 1"):
+        opened(ledger=Ledger.load(ledger.path), claims=Claims(claims.path)).answer(whole.plan())
+
+
+def test_a_run_s_name_is_of_one_charter(federation, tmp_path):
+    made, path = federation(), tmp_path / "claims.json"
+    other = replace(made, charter=replace(made.charter, rounds=9))
+    made.session(claims=Claims(path)).answer(made.plan())
+    with pytest.raises(Refused, match="another charter"):
+        other.session(claims=Claims(path)).answer(other.plan(2))
+    assert made.session(claims=Claims(path)).answer(made.plan(2))
+
+
+def test_a_label_that_the_model_does_not_know_is_found_before_anything_is_charged(federation, tmp_path):
+    made = federation()
+    own = made.task.population.own(3)
+    own.data.targets[-1] = 10
+    draws, ledger = Draws(SecretSeed.simulated(1), (3,)), Ledger(tmp_path / "privacy.json")
+    with pytest.raises(Mistake, match="check inputs and labels"):
+        ClientSession(made.charter, made.scheme, made.task.problem, own, draws, ledger=ledger, simulation=True)
+    assert ledger.events == ()
+
+
+def test_a_charter_of_many_clients_costs_a_client_nothing(federation):
+    made = federation("fl-standard-dp", clip=1.0, noise=2.0, balance="none", steps=1)
+    made = replace(made, charter=replace(made.charter, population=2**32 - 1))
+    assert made.session().spent() == {"model": "none", "server": "none", "server_median": "none"} | {
+        name: "none" for name in ("upload", "upload_median")
+    }
+    with pytest.raises(Refused, match="the charter's cohorts have"):  # and no error of memory
+        made.session().answer(made.plan(cohort=1.0))
+
+
+def test_memory_that_nobody_settled_does_not_pile_up(federation):
+    """An upload that was not said to be taken leaves what the client kept as it was."""
+    made = federation("top-k-ef", clip=None, noise=None)
+    session = made.session()
+    for round in (1, 2, 3):
+        session.answer(made.plan(round))
+        assert len(session.memory._noted) == 1
+    assert len(session.memory) == 0
+    session.memory.settle()
+    assert len(session.memory) == 1
