@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from hush.catalogue import compressors, constrained, hospitals, recommended, two_bit
 from hush.catalogue.forms import Entry
-from hush.catalogue.settings import RENAMED, SchemeTable, Table, TrainTable, nearest, sentence
+from hush.catalogue.settings import OWN, RENAMED, SchemeTable, Table, TrainTable, nearest, sentence
 from hush.catalogue.values import Settings
 from hush.core.scheme import Scheme
 from hush.errors import Mistake
@@ -22,6 +22,15 @@ ENTRIES: dict[str, Entry] = {
     for found in paper.ENTRIES
 }
 ALIASES = {"fl-bas-1": "fl-basic", "fl-bas-1-dp": "fl-basic-dp", "fedavg": "fl-std"}
+
+
+# Settings that are refused where a scheme does not listen to them; a ratio one gives to many schemes, to compare them.
+_HEARD = ("noise", "clip", "vote", *(name for name in OWN if name != "ratio"))
+
+
+def remedy(name: str) -> str:
+    """What to do about noise or a bound that an open scheme has not."""
+    return f"take {name}-dp" if f"{name}-dp" in ENTRIES else "leave it out"
 
 
 def entry(name: str) -> Entry:
@@ -49,13 +58,13 @@ def scheme(name: str, **settings: object) -> Scheme:
         clip = AdaptiveClip()
     elif isinstance(clip, int | float):
         clip = Clip(clip)
-    if not isinstance(clip, Clip | AdaptiveClip):
+    if not callable(getattr(clip, "encode", None)):
         raise Mistake(f"clip={clip!r} is not a bound: give a number, 'adaptive', or a Clip")
     return found.scheme(Settings(**{**given, "clip": clip}))
 
 
 def _checked(name: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """The same settings, if each is known and of its declared type and range."""
+    """The same settings, if each is known, of its declared type and range, and one that the scheme listens to."""
     known = {field.name: field for field in fields(Settings)}
     plain: dict[type[Table], dict[str, Any]] = {SchemeTable: {}, TrainTable: {}}
     for key, value in settings.items():
@@ -67,14 +76,20 @@ def _checked(name: str, settings: dict[str, Any]) -> dict[str, Any]:
             raise Mistake(f"{name}: {key} = None must be a value: leave it out for {known[key].default}")
         if key == "seed" and not isinstance(value, int):
             raise Mistake(f"{name}: seed = {value!r} must be an integer")
-        if key == "vote" and not isinstance(value, int | float | None):
-            raise Mistake(f"{name}: vote = {value!r} must be a number")
+        if key == "vote" and value is not None and not (isinstance(value, int | float) and value > 0):
+            raise Mistake(f"{name}: vote = {value!r} must be a positive number: the noise of the vote")
+        if key == "sampling" and value is not None and not callable(getattr(value, "draw", None)):
+            raise Mistake(f"{name}: sampling = {value!r} must be a hush.Fixed, Poisson or Once")
         for table, values in plain.items():
-            if key in table.model_fields and not (key == "clip" and isinstance(value, Clip | AdaptiveClip)):
+            if key in table.model_fields and not (key == "clip" and callable(getattr(value, "encode", None))):
                 values[key] = value
     for table, values in plain.items():
         try:
             table.model_validate(values)
         except ValidationError as error:
             raise Mistake(sentence(error, name)) from None
+    for key in _HEARD:
+        if settings.get(key) is not None and not entry(name).has(key):
+            hint = "leave it out" if key in OWN else remedy(name)
+            raise Mistake(f"{name} has no {key} to set: {hint}")
     return {key: None if key == "batch" and value == "all" else value for key, value in settings.items()}

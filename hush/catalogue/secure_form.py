@@ -5,7 +5,6 @@ from typing import Literal
 
 from hush.core.integers import Integers
 from hush.core.packing import Codes
-from hush.core.plain import Sum
 from hush.core.protocols import Room, named
 from hush.core.scheme import Scheme
 from hush.core.task import Task
@@ -38,7 +37,7 @@ def secured(
     becomes FixedPoint, of 32 bits if not given. `full`, `servers`, `corrupt`: see SecureSum; `seed`: the public one of
     Rotate.
     """
-    if scheme.aggregator != Sum():
+    if not scheme.aggregator.adds:
         raise Mistake(f"{named(scheme.aggregator)} does not add the uploads up: it has no secure sum")
     if scheme.baseline:
         raise Mistake("nothing travels in this scheme: there is nothing to add up in secret")
@@ -53,7 +52,7 @@ def secured(
         return scheme
     clients, source = scheme.sampling.largest(task.clients), scheme.source
     if source is None or source is not scheme.stages[-1]:
-        reach = REACH * (float(task.split.sizes.max()) if specs[-1].weighted else 1.0)
+        reach = REACH * (float(task.sizes.max()) if specs[-1].weighted else 1.0)
         return replace(scheme, stages=(*scheme.stages, FixedPoint(reach, 32 if bits is None else bits, clients)))
     floor = max(1.0, (1 - scheme.tolerance) * clients)
     found = source.in_integers(specs[-2], Room(clients, floor, bits, rounding, kind, seed))

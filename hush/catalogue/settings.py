@@ -68,7 +68,9 @@ class SchemeTable(Table):
     )
     bound: float | None = setting("Two-bit's m: larger magnitudes are cut.", usual=1.0, of="part")
     follow: bool | None = setting("Whether two-bit's m follows the mean.", usual=False, of="part")
-    bits: int | None = setting("Bits per weight on the wire, where they can be chosen.", of="part")
+    bits: int | None = setting(
+        "Bits per weight on the wire, where they can be chosen, or of the integers of a secure sum.", of="travels"
+    )
     chunks: Count | None = setting("Parts of an update that fl-cs senses.", usual=200, of="part")
     momentum: Annotated[float, Field(ge=0, lt=1)] | None = setting(
         "Momentum of the server's step.", usual=0.0, of="part"

@@ -61,8 +61,9 @@ def _spelled(words: list[str]) -> list[str]:
 def _as_setting(sentence: str) -> str:
     """What to write in place of an option of `hush run` that there is not, where it is a setting."""
     option = sentence.removeprefix("No such option: ").split()[0]
-    key = next((one for one in (*SETTINGS, *RENAMED) if one.partition(".")[2] == option[2:].replace("-", "_")), None)
-    return f"there is no option {option}: write --set {RENAMED.get(key, key)}=VALUE" if key else sentence
+    found = [one for one in (*RENAMED, *SETTINGS) if one.partition(".")[2] == option[2:].replace("-", "_")]
+    known = " or ".join(f"--set {RENAMED.get(key, key)}=VALUE" for key in found)
+    return f"there is no option {option}: write {known}" if found else sentence
 
 
 def main() -> None:

@@ -77,7 +77,8 @@ def run(
     ] = False,
 ) -> None:
     """Train a scheme. Without privacy options, a -dp scheme asks for them."""
-    options = config.given(set or []) | {
+    given = config.given(set or [])
+    options = {
         key: value
         for key, value in {
             "data.name": config.resolved(data),
@@ -98,11 +99,16 @@ def run(
         }.items()
         if value is not None
     }
+    for key in options.keys() & given.keys():
+        raise Mistake(f"{key} is given by an option and by --set: give it once")
+    options |= given
     if resume and out is None:
         raise Mistake("--resume needs --out, the directory of the run to go on with")
     if same_cpu and not resume:
         raise Mistake("--same-cpu is for a run that goes on: add --resume, or leave it out")
     wanted = _config(experiment, options, out if resume else None)
+    if resume and out is not None and experiment is not None and not (out / "config.toml").exists():
+        Console(stderr=True).print(f"{out} holds no run yet: a new one begins there", style="dim", highlight=False)
     from hush.experiment import own  # torch is slow to import: a wrong option is reported before
     from hush.experiment.report import runs, table
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from hush.experiment import listing
 from hush.experiment.settings import SETTINGS, Config, Setting
@@ -34,7 +34,8 @@ def settings(
     if markdown:
         print(_page(found))
         return
-    table = Table("setting", "default", "type", "meaning", title="hush run ... --set SETTING=VALUE")
+    setting = Column("setting", no_wrap=True)  # it is to be typed
+    table = Table(setting, "default", "type", "meaning", title="hush run ... --set SETTING=VALUE")
     before = found[0].table
     for one in found:
         if one.table != before:

@@ -21,6 +21,7 @@ from hush.random.seeds import PublicSeed
 class All(Coordinates):
     """Every weight."""
 
+    whole: ClassVar[bool] = True
     fixed: ClassVar[bool] = True
     derivable: ClassVar[bool] = True
 
@@ -36,6 +37,8 @@ class All(Coordinates):
 @dataclass(frozen=True)
 class Sum(Aggregator):
     """The sum of the uploads in float64, taken as they come: memory does not grow with the cohort."""
+
+    adds: ClassVar[bool] = True
 
     def combine(self, uploads: Iterable[Uploads], asked: Asked) -> Total:
         """From blocks of uploads, one row per client."""
@@ -67,6 +70,7 @@ class Average(Step):
 class Exact(Downlink):
     """As they are, four bytes each."""
 
+    exact: ClassVar[bool] = True
     bits: ClassVar[int] = FLOATS.bits
     form: ClassVar[Form] = FLOATS
 

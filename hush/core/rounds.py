@@ -206,8 +206,8 @@ class _Loop:
         moved, optimizer = self.scheme.move(state.weights, plan, total, state.optimizer)
         if not bool(moved.isfinite().all()):
             raise Mistake(
-                f"round {number}: the model's weights are no longer finite; the run stops here and the last"
-                " good checkpoint stays: lower the training rate or check the model and the data for NaN"
+                f"round {number}: the model's weights are no longer finite; the run stops here, with its last"
+                " checkpoint: lower the training rate or check the model and the data for NaN"
             )
         clip = total.clip if total.clip is not None else state.clip
         average = self.scheme.averaged(state.average, moved, number)

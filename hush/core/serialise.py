@@ -31,9 +31,9 @@ def from_json(text: str, known: Iterable[type]) -> object:
     """The part that the text describes, of these classes."""
     try:
         found = json.loads(text, object_pairs_hook=_once, parse_constant=_endless)
+        return _value(found, {name_of(kind): kind for kind in known})
     except (ValueError, RecursionError) as error:
         raise Mistake(f"this is no JSON that describes a scheme ({error}): give what to_json wrote") from None
-    return _value(found, {name_of(kind): kind for kind in known})
 
 
 def _plain(value: object, hint: Any) -> Any:

@@ -7,7 +7,6 @@ from typing import Protocol
 
 from hush.core.integers import Integers
 from hush.core.packing import FLOATS
-from hush.core.plain import All, Exact, Sum
 from hush.core.protocols import Aggregator, Coordinates, Downlink, Parts, Source, Stage, Step, named
 from hush.core.spec import Spec
 from hush.core.task import Registered
@@ -92,20 +91,22 @@ def _step(scheme: Whole, task: Registered) -> None:
         raise Mistake(f"average={scheme.average} must be in [0, 1): what the released model keeps of the one before")
     if scheme.standalone and scheme.average:
         raise Mistake("each client trains alone and has a model of its own: leave average out")
-    if scheme.baseline and scheme.downlink != Exact():
+    if scheme.baseline and not scheme.downlink.exact:
         raise Mistake("nothing travels down in this scheme: leave downlink_bits out")
-    silent = scheme.baseline and not scheme.stages and scheme.coordinates == All() and scheme.aggregator == Sum()
+    silent = scheme.baseline and not scheme.stages and scheme.coordinates.whole and scheme.aggregator.adds
     if scheme.standalone != scheme.step.stays or (scheme.standalone and not silent):
         raise Mistake(
             "standalone=True is for clients that send nothing: it goes with baseline=True and Stay(), all weights, no"
             " stages, and the plain sum"
         )
+    if scheme.baseline and scheme.source is not None:
+        raise Mistake(f"nothing travels in this scheme: {named(scheme.source)} would protect nobody, leave it out")
 
 
 def _buffers(scheme: Whole, task: Registered, upload: Spec) -> None:
     """Batch statistics travel with all weights as they are, or not at all."""
-    whole = scheme.coordinates == All() and (upload.form, upload.size) == (FLOATS, task.layout.parameters)
-    whole = whole and scheme.downlink == Exact()
+    whole = scheme.coordinates.whole and (upload.form, upload.size) == (FLOATS, task.layout.parameters)
+    whole = whole and scheme.downlink.exact
     if task.layout.buffers and (scheme.private or not whole):
         reason = (
             "its batch statistics leave the clients without noise"

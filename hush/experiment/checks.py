@@ -1,6 +1,7 @@
 """What a configuration is refused for before any data is loaded."""
 
-from hush.catalogue.entries import ENTRIES, Entry
+from hush.catalogue import entries
+from hush.catalogue.entries import Entry
 from hush.catalogue.settings import OWN
 from hush.errors import Mistake
 from hush.experiment.settings import Config, SamplingTable, SecureTable
@@ -10,7 +11,7 @@ def check(config: Config, entry: Entry) -> None:
     """What can be refused without data, and what would be silently ignored."""
     scheme, data, cohort = config.scheme, config.data, config.sampling.cohort
     train, secure, usual = config.train, config.secure, entry.example
-    remedy = f"take {entry.name}-dp" if f"{entry.name}-dp" in ENTRIES else "leave it out"
+    remedy = entries.remedy(entry.name)
     nodes = data.clients or entry.usual.get("clients")
     records, pooled, source = entry.level == "record", entry.pooled, usual.source
     correlated, floating = source is not None and source.correlated, source is not None and source.floating

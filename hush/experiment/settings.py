@@ -32,7 +32,7 @@ class DataTable(Table):
 class ModelTable(Table):
     """Which network and loss: names of hush's own, or file.py:function."""
 
-    name: str | None = setting("cnn, mlp, linear, head, or file.py:function.")
+    name: str | None = setting("cnn, cnn-small, cnn-color, mlp, linear, head, or file.py:function.")
     loss: str | None = setting("cross-entropy, binary-cross-entropy, or file.py:function.")
 
 

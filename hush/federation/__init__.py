@@ -1,1 +1,1 @@
-"""Who talks to clients: simulated blocks, sessions, channels, messages. May import catalogue, parts and core."""
+"""Who talks to clients: simulated blocks, sessions, channels, messages. May import parts and what is below."""

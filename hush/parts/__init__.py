@@ -1,1 +1,1 @@
-"""What a scheme is made of: trainers, sampling, coordinates, stages, aggregators, steps. May import core."""
+"""What a scheme is made of: trainers, sampling, coordinates, stages, aggregators, steps. Imports core and below."""

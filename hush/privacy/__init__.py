@@ -1,1 +1,1 @@
-"""The ledger, the accountants, calibration, the adversaries' views and the privacy card. May import data and errors."""
+"""Ledger, accountants, calibration, the adversaries' views and the privacy card. May import data, random, errors."""

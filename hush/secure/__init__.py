@@ -1,4 +1,4 @@
-"""Secure sums: a server adds up what clients send and sees nothing but the sum. May import random and errors.
+"""Secure sums: a server adds up what clients send and sees nothing but the sum. Imports errors alone.
 
 Bonawitz and others 2017, with the sparse graph of Bell and others 2020: pairwise masks that cancel, a self mask, and
 both secrets shared with the neighbours so that the sum survives dropouts. Client and server eat and emit bytes; they

@@ -24,11 +24,24 @@ def test_a_private_form_keeps_all_stages_of_its_own() -> None:
     assert [type(stage) for stage in ENTRIES["fl-cs-dp"].example.stages] == [Sense, Clip, Noise]
 
 
-@pytest.mark.parametrize("name", ["fl-std", "two-bit"])
-def test_a_stage_that_cannot_stand_before_a_clip_is_refused(name: str, task: Task) -> None:
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("fl-std", "leave Weigh out"),
+        ("two-bit", "Clip after a code"),
+        ("qsgd", "Clip after a code"),
+        ("fl-sign", "Clip after a code"),
+        ("top-k-ef", "Clip after a code"),
+        ("centralized", "protect nobody"),
+        ("standalone", "clients that send nothing"),
+    ],
+)
+def test_what_a_private_form_cannot_keep_is_refused(name: str, why: str, task: Task) -> None:
+    """It is not dropped, nor is its compression."""
     private = replace(ENTRIES[name], protection=SHARES)
-    with pytest.raises(Mistake):
-        private.example.check(task)
+    settings = replace(SETTINGS, sampling=Fixed(8), precision=4, bits=None)
+    with pytest.raises(Mistake, match=why):
+        private.scheme(settings).check(task)
 
 
 def test_which_settings_an_entry_has() -> None:

@@ -299,12 +299,12 @@ def wrong(task: Task, settings: Settings) -> dict[str, Scheme]:
     *front, whole, noise = good.stages
     voted = ENTRIES["fl-top-dp"].scheme(replace(settings, vote=0.5))
     return {
-        "Clip cannot keep to integers: put it before": replace(good, stages=(*front, whole, Clip(1.0))),
+        "Clip after a code": replace(good, stages=(*front, whole, Clip(1.0))),
         "Rotate after noise, codes or integers": replace(good, stages=(*front, whole, Rotate(), noise)),
         "Noise.* on integers cannot be packed: take IntegerNoise": replace(good, stages=(*front, whole, Noise(1.0))),
         "Weigh.. after": replace(good, stages=(*front, whole, Weigh())),
         "Sign.. after": replace(good, stages=(*front, whole, Sign())),
-        "AdaptiveClip after another bound": replace(good, stages=(*front, whole, AdaptiveClip())),
+        "AdaptiveClip after a code": replace(good, stages=(*front, whole, AdaptiveClip())),
         "IntegerNoise.* after another noise": replace(good, stages=(*good.stages, noise)),
         "ServerNoise.* after another Noise": replace(good, stages=(*good.stages, ServerNoise(1.0))),
         "IntegerNoise.* needs integers of bounded norm": replace(

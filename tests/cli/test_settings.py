@@ -35,7 +35,7 @@ def test_every_setting_is_listed_with_its_meaning(hush):
 
 def test_a_scheme_lists_what_it_listens_to(hush):
     top, plain, signs = listed(hush, "fl-top-dp"), listed(hush, "fl-std"), listed(hush, "fl-sign-dp")
-    assert {"scheme.ratio", "scheme.epsilon", "train.probe"} <= set(top)
+    assert {"scheme.ratio", "scheme.epsilon", "train.probe", "scheme.bits"} <= set(top)
     assert not {"scheme.ratio", "scheme.epsilon", "scheme.precision", "scheme.features"} & set(plain)
     assert (signs["scheme.gamma"]["default"], signs["scheme.clip"]["default"]) == (0.005, 2.0)
     sensed = listed(hush, "fl-cs")
@@ -71,6 +71,9 @@ MISTAKES = {
     "range": (["--set", "scheme.momentum=1"], "scheme.momentum = 1 must be less than 1"),
     "an option that went": (["--batch", "3"], "write --set train.batch=VALUE"),
     "an old option": (["--down", "8"], "write --set scheme.downlink_bits=VALUE"),
+    "an option of two meanings": (["--loss", "0.1"], "--set secure.rounding=VALUE or --set model.loss=VALUE"),
+    "option and --set": (["--rate", "0.1", "--set", "train.rate=0.2"], "train.rate is given by an option and by --set"),
+    "--set twice": (["--set", "train.rate=0.1", "--set", "train.rate=0.2"], "given twice"),
 }
 
 
@@ -109,6 +112,11 @@ def test_values_have_the_declared_names():
         ({"places": 4}, "it is now precision"),
         ({"ration": 0.1}, "did you mean ratio?"),
         ({"seed": "x"}, "seed = 'x' must be an integer"),
+        ({"noise": 3.0}, "fl-top has no noise to set: take fl-top-dp"),
+        ({"clip": 3.0}, "fl-top has no clip to set: take fl-top-dp"),
+        ({"gamma": 0.1}, "fl-top has no gamma to set: leave it out"),
+        ({"sampling": 0.3}, "sampling = 0.3 must be"),
+        ({"vote": -1}, "vote = -1 must be a positive number"),
     ],
 )
 def test_keywords_are_checked_as_a_file_is(given, sentence):

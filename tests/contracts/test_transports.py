@@ -5,13 +5,15 @@ import struct
 import zlib
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pytest
 import torch
 
-from contracts.parts import Around, run
+from contracts.parts import Around, Watch, run
 from hush.catalogue.entries import ENTRIES, Entry
 from hush.catalogue.values import Settings
 from hush.core.clients import Opening
+from hush.core.memory import Memory
 from hush.core.plain import Average, Sum
 from hush.core.rounds import Report, loop
 from hush.core.scheme import Scheme
@@ -44,6 +46,28 @@ def test_blocks_of_one_are_loopback(entry: Entry, sampling: str, task: Task, set
         assert one.epsilon == other.epsilon
     assert (local[-1].state.traffic.counts == bytewise[-1].state.traffic.counts).all()
     assert not torch.equal(local[-1].state.weights, flatten(task.model))
+
+
+def test_an_upload_has_the_very_bytes_of_the_simulated_one(entry: Entry, task: Task, settings: Settings) -> None:
+    """Of a session that has its own rows alone: what follows the header, which names the plan."""
+    scheme, sent = entry.scheme(replace(settings, sampling=Fixed(5))), {}
+
+    def kept(round: int, client: int, data: bytes) -> bytes:
+        sent[client] = data
+        return data
+
+    run(scheme, task, 1, transport=Loopback(line=kept))
+    watch = Watch(Simulated(block=1))
+    run(scheme, task, 1, transport=watch)
+    (plan,), (cohort,) = watch.plans, watch.cohorts
+    assert sorted(sent) == sorted(cohort)
+    spec = scheme.specs(scheme.width(plan), plan.clip)[-1]
+    for place, client in enumerate(cohort):
+        block = task.block(np.array([client]), SecretSeed.simulated(4), Memory())
+        row = scheme.client(block, plan.to([place]))[0]
+        records = int(task.sizes[client]) if spec.weighted else None
+        slow = messages.pack_upload(row, 1, bytes(8), spec.form, records).data
+        assert sent[client][messages.UPLOAD_HEADER :] == slow[messages.UPLOAD_HEADER :]
 
 
 @pytest.mark.parametrize("other", [{"vote": 0.5}, {"clip": AdaptiveClip(0.3)}], ids=["vote", "adaptive"])

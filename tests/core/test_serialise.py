@@ -101,6 +101,7 @@ def _changed(old: str, new: str) -> str:
     [
         ("{", "no JSON"),
         ("[" * 100_000, "no JSON"),
+        ("[" * 800 + "]" * 800, "no JSON|no scheme"),
         ("1", "describes int, and no scheme"),
         ('{"part":"Clip","bound":1.0}', "describes Clip, and no scheme"),
         ('{"part":["Clip"]}', "is not known here"),

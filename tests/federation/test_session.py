@@ -1,6 +1,8 @@
 """One client: what it answers, what it refuses, what it writes down first, and what it can reach."""
 
 import ast
+import contextlib
+import zlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -171,6 +173,15 @@ def test_garbage_is_refused_and_never_a_crash(federation, name):
         bad = bytes(bad[: rng.integers(len(bad) + 1)]) if rng.random() < 0.3 else bytes(bad)
         with pytest.raises(Refused):
             session.answer(bad)
+    head, later = messages.PLAN.size, made.plan(2, **({"seats": np.array([2])} if name == "two-bit" else {}))
+    for _ in range(300):  # with a check sum that is right again
+        bad = bytearray(later)
+        for place in rng.integers(head + 100, size=rng.integers(1, 4)):
+            bad[place] ^= int(rng.integers(1, 256))
+        rest = bytes(bad[messages.PLAN_HEADER :])
+        bad[head : messages.PLAN_HEADER] = messages.CRC.pack(zlib.crc32(rest, zlib.crc32(bytes(bad[:head]))))
+        with contextlib.suppress(Refused):
+            assert made.session().answer(bytes(bad))
     for bad in (b"", b"hsd", b"hsd" + bytes(40), b"hush", bytes(100)):
         with pytest.raises(Refused):
             session.answer(bad)

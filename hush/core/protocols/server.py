@@ -29,6 +29,7 @@ class Secrecy(NamedTuple):
 class Coordinates(Protocol):
     """A rule that picks the live coordinates of a round.
 
+    whole      all weights, in their order
     fixed      one set for the whole training, so that only these travel down as well
     derivable  every client finds the set from public data and seed, so that the set itself never travels
     probes     the set is chosen on the public batch
@@ -37,6 +38,10 @@ class Coordinates(Protocol):
     @property
     def settings(self) -> tuple[str, ...]:
         return ()
+
+    @property
+    def whole(self) -> bool:
+        return False
 
     @property
     def fixed(self) -> bool: ...
@@ -92,6 +97,7 @@ class ServerRound(Protocol):
 class Aggregator(Protocol):
     """Turns uploads into one Total.
 
+    adds       it adds them up as they are, for the server to see: a secure sum may take its place
     secrecy    how it hides the uploads from the server, if it does
     precision  it votes on the bits of numbers of so many, by the clients' seats in the cohort; None: it adds
     """
@@ -99,6 +105,10 @@ class Aggregator(Protocol):
     @property
     def settings(self) -> tuple[str, ...]:
         return ()
+
+    @property
+    def adds(self) -> bool:
+        return False
 
     @property
     def secrecy(self) -> Secrecy | None:
@@ -170,12 +180,16 @@ class Step(Protocol):
 class Downlink(Protocol):
     """What becomes of the weights on their way to the clients.
 
-    `form` is how they are packed, `bits` what each takes.
+    `form` is how they are packed, `bits` what each takes. `exact`: they arrive as they are.
     """
 
     @property
     def settings(self) -> tuple[str, ...]:
         return ()
+
+    @property
+    def exact(self) -> bool:
+        return False
 
     @property
     def bits(self) -> int: ...

@@ -49,7 +49,7 @@ class Neighbour:
 
 
 class Halved:
-    """A client of two servers: both halves at once, each sealed for its server by the transport."""
+    """A client of two servers: both halves at once, to be sealed for its server by whoever carries them."""
 
     def __init__(self, terms: Terms, identity: Identity, records: int | None) -> None:
         self._terms, self._identity, self._records = terms, identity, records

@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from hush.core.packing import Floats
+from hush.core.packing import FLOATS
 from hush.core.protocols import Stage
 from hush.core.spec import ClientContext, ServerContext, Spec, Total
 from hush.errors import Mistake
@@ -50,6 +50,8 @@ def _check_bound(bound: float) -> None:
 def _check(s: Spec, name: str) -> None:
     if s.noise is not None:
         raise Mistake(f"{name} after Noise would cut the noise: put it before")
+    if s.form != FLOATS:
+        raise Mistake(f"{name} after a code of fewer bits would undo it: put it in front, or leave the code out")
     if s.weighted:
         raise Mistake(f"{name} after Weigh bounds the sum but not the weights: leave Weigh out under DP")
 
@@ -76,7 +78,7 @@ class Clip(Stage):
     def spec(self, s: Spec) -> Spec:
         """The norm is bounded from here on."""
         _check(s, "Clip")
-        return replace(s, l2=min(s.l2, self.bound), form=Floats())
+        return replace(s, l2=min(s.l2, self.bound), form=FLOATS)
 
     def encode(self, x: Tensor, ctx: ClientContext) -> Tensor:
         """Scale rows that are too long."""
@@ -129,7 +131,7 @@ class AdaptiveClip(Stage):
         if s.l2 < math.inf:
             raise Mistake("AdaptiveClip after another bound would follow that bound: keep one of them")
         bound, count = self._bounds(s)
-        return replace(s, size=s.size + 1, l2=math.hypot(bound, count / 2), form=Floats(), clip=bound)
+        return replace(s, size=s.size + 1, l2=math.hypot(bound, count / 2), form=FLOATS, clip=bound)
 
     def encode(self, x: Tensor, ctx: ClientContext) -> Tensor:
         """The clipped rows, and what each says of its own norm."""
