@@ -39,3 +39,12 @@ def test_no_public_name_is_also_a_module_s() -> None:
     for name in hush.__all__:
         found = getattr(hush, name)
         assert not isinstance(found, ModuleType) or name == "partition", name
+
+
+def test_no_function_hides_its_module() -> None:
+    """`hush.a.b` is the module a/b.py in every room, whatever a room's door exports."""
+    for path in HOME.rglob("*.py"):
+        parts = ("hush", *path.relative_to(HOME).with_suffix("").parts)
+        if parts[-1] != "__init__" and len(parts) > 2:
+            found = import_module(".".join(parts))
+            assert getattr(import_module(".".join(parts[:-1])), parts[-1]) is found, parts

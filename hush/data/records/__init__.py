@@ -1,7 +1,7 @@
 """Hospital records: from tables in CSV or Parquet, by a schema in TOML, to sparse features."""
 
-from hush.data.records.build import Records, build, fingerprint, split
-from hush.data.records.deal import Dealt, deal
+from hush.data.records.building import Records, build, fingerprint, split
+from hush.data.records.dealing import Dealt, deal
 from hush.data.records.rules import Rule
 from hush.data.records.schema import Schema, read_schema
 

@@ -13,7 +13,7 @@ import safetensors.torch
 import torch
 
 from hush.data import files
-from hush.data.records.build import Records, build, fingerprint
+from hush.data.records.building import Records, build, fingerprint
 from hush.data.records.rules import Rule
 from hush.data.records.schema import Schema
 from hush.data.sparse import Sparse

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hush.data.records.build import Records
+from hush.data.records.building import Records
 from hush.data.records.schema import Deal
 from hush.errors import Mistake
 from hush.random.seeds import PublicSeed
