@@ -63,6 +63,7 @@ def fl_head(k: Settings) -> Scheme:
 
 
 def _pair(name: str, build: Callable[[Settings], Scheme], where: str, where_private: str) -> list[Entry]:
+    """A scheme and its private form: fl-top and fl-top-dp, which clips its update and adds a share of noise."""
     return [Entry(name, where, build), Entry(f"{name}-dp", where_private, build, SHARES)]
 
 

@@ -3,19 +3,19 @@
 from hush.catalogue.entries import Entry
 from hush.core.protocols import Sampling
 from hush.errors import Mistake
-from hush.experiment.population import Habit
+from hush.experiment.population import DataDefaults
 from hush.experiment.settings import Config
 from hush.parts.aggregators.secure import LEAST
 from hush.parts.sampling import Fixed, Once, Poisson
 
 
-def sampling(config: Config, entry: Entry, population: int, habit: Habit) -> Sampling:
+def sampling(config: Config, entry: Entry, population: int, defaults: DataDefaults) -> Sampling:
     """By Poisson sampling where clients are protected, with the cohort that is usual, if nothing else is said."""
     wanted = config.sampling
     usual = entry.usual.get("sampling")
     if (wanted.kind or getattr(usual, "kind", None)) == "once":
         return _turns(config, population)
-    drawn = habit.cohort if usual is None else max(1, round(usual.cohort(population)))
+    drawn = defaults.cohort if usual is None else max(1, round(usual.cohort(population)))
     cohort = wanted.cohort or (population if entry.example.standalone else min(drawn, population))
     if cohort > population:
         raise Mistake(f"cohort={cohort} is larger than the population of {population}: lower it")

@@ -7,7 +7,7 @@ from typing import Any
 from hush.catalogue.forms import Entry
 from hush.catalogue.values import Settings
 from hush.experiment.own import entry
-from hush.experiment.population import Habit
+from hush.experiment.population import DataDefaults
 from hush.experiment.settings import SETTINGS, Config, Setting
 from hush.parts.stages import Clip
 
@@ -30,8 +30,8 @@ def of_scheme(name: str) -> list[Setting]:
     ]
 
 
-def values(config: Config, found: Entry, habit: Habit) -> Settings:
-    """What the configuration, the scheme's own paper or the data's habit say, in this order.
+def values(config: Config, found: Entry, defaults: DataDefaults) -> Settings:
+    """What the configuration, the scheme's own paper or the data's defaults say, in this order.
 
     The noise, the clip, the sampling and what is done about a rare class are found later.
     """
@@ -40,7 +40,7 @@ def values(config: Config, found: Entry, habit: Habit) -> Settings:
     given = {key: given[key] for key in given.keys() & _TAKEN}
     if "steps" in given or "epochs" in given:
         usual |= {"steps": None, "epochs": None}
-    settled = {"rate": habit.rate, "clip": Clip(1.0), **usual, **given, "seed": config.run.seed}
+    settled = {"rate": defaults.rate, "clip": Clip(1.0), **usual, **given, "seed": config.run.seed}
     if settled.get("batch") == "all":
         settled["batch"] = None
     return Settings(**settled)

@@ -27,7 +27,7 @@ from hush.random.seeds import PublicSeed
 
 
 @dataclass(frozen=True)
-class Habit:
+class DataDefaults:
     """What is usual for a data set: used where the configuration and the scheme are silent."""
 
     clients: int = 100
@@ -39,16 +39,16 @@ class Habit:
 
 
 BINARY = "binary-cross-entropy"
-HABITS = {
-    "fashion-mnist": Habit(clients=6000, cohort=100, model="cnn", rate=0.215, public="mnist"),
-    "mnist": Habit(clients=6000, cohort=100, model="cnn", rate=0.215, public="fashion-mnist"),
-    "cifar10": Habit(clients=100, cohort=20, model="cnn-color", public="cifar100"),
-    "cifar100": Habit(clients=100, cohort=20, model="cnn-color", public="cifar10"),
-    "digits": Habit(clients=130, cohort=30),
-    "premier-virtual": Habit(cohort=100, loss=BINARY),
-    "diabetes130-virtual": Habit(cohort=20, loss=BINARY),
+DATA_DEFAULTS = {
+    "fashion-mnist": DataDefaults(clients=6000, cohort=100, model="cnn", rate=0.215, public="mnist"),
+    "mnist": DataDefaults(clients=6000, cohort=100, model="cnn", rate=0.215, public="fashion-mnist"),
+    "cifar10": DataDefaults(clients=100, cohort=20, model="cnn-color", public="cifar100"),
+    "cifar100": DataDefaults(clients=100, cohort=20, model="cnn-color", public="cifar10"),
+    "digits": DataDefaults(clients=130, cohort=30),
+    "premier-virtual": DataDefaults(cohort=100, loss=BINARY),
+    "diabetes130-virtual": DataDefaults(cohort=20, loss=BINARY),
 }
-RECORDS = Habit(cohort=3, loss=BINARY, rate=0.01)  # records with a yes or no to predict
+RECORDS = DataDefaults(cohort=3, loss=BINARY, rate=0.01)  # records with a yes or no to predict
 
 
 def found(name: str, seed: int) -> DataSet:
@@ -91,20 +91,20 @@ def _own(name: str) -> DataSet:
     return DataSet(name, parts[0], parts[1], classes, source=name, digest="none known", public=public)
 
 
-def split(config: Config, data: DataSet, habit: Habit, entry: Entry) -> tuple[Config, Split]:
+def split(config: Config, data: DataSet, defaults: DataDefaults, entry: Entry) -> tuple[Config, Split]:
     """Who holds what, and the configuration that says so in full."""
-    wanted, habit = config.data, replace(habit, clients=entry.usual.get("clients", habit.clients))
+    wanted, defaults = config.data, replace(defaults, clients=entry.usual.get("clients", defaults.clients))
     kind = "pooled" if entry.pooled else wanted.partition or ("column" if data.split else "iid")
     column = (wanted.column or data.split) if kind == "column" else wanted.column
     wanted = wanted.model_copy(update={"partition": kind, "column": column})
-    return config.model_copy(update={"data": wanted}), _parts(wanted, data, habit, config.run.seed)
+    return config.model_copy(update={"data": wanted}), _parts(wanted, data, defaults, config.run.seed)
 
 
-def _parts(wanted: DataTable, data: DataSet, habit: Habit, seed: int) -> Split:
+def _parts(wanted: DataTable, data: DataSet, defaults: DataDefaults, seed: int) -> Split:
     rows = len(data.train)
     if wanted.partition == "pooled":
         return partition.iid(rows, 1, seed)
-    clients = wanted.clients or min(habit.clients, rows)
+    clients = wanted.clients or min(defaults.clients, rows)
     if wanted.partition == "iid":
         return partition.iid(rows, clients, seed, wanted.size)
     if wanted.partition == "shards":
@@ -127,14 +127,14 @@ def public_size(config: Config, data: DataSet) -> int:
 
 
 def public(
-    config: Config, entry: Entry, settings: Settings, data: DataSet, habit: Habit
+    config: Config, entry: Entry, settings: Settings, data: DataSet, defaults: DataDefaults
 ) -> tuple[Samples | None, tuple[str, ...]]:
     """The public batch, where something needs it, and what the card says of it."""
     chosen = entry.build(replace(settings, noise=1.0)).coordinates.probes and config.scheme.select == "public"
     if not chosen and config.scheme.clip != "public":
         return None, ()
     size, seed = public_size(config, data), config.run.seed
-    name = config.data.public or habit.public
+    name = config.data.public or defaults.public
     if name is not None and name == config.data.name and data.public is None:
         raise Mistake(f"public={name!r} is the clients' own data: name another set, or give rows that no client holds")
     if name is not None:

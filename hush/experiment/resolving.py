@@ -26,7 +26,7 @@ from hush.experiment.checks import check
 from hush.experiment.config import Config
 from hush.experiment.defaults import values
 from hush.experiment.own import call, first_line, function
-from hush.experiment.population import BINARY, HABITS, RECORDS, Habit
+from hush.experiment.population import BINARY, DATA_DEFAULTS, RECORDS, DataDefaults
 from hush.models import networks
 from hush.models.losses import LOSSES, Loss, Weighted, balanced
 from hush.models.weights import flatten
@@ -69,21 +69,21 @@ def build(config: Config, say: Say = population.quiet, data: DataSet | None = No
     seed = PublicSeed(config.run.seed)
     data = data or population.found(config.data.name, config.run.seed)
     binary = data.classes == 2 and isinstance(data.train.inputs, Sparse)
-    habit = HABITS.get(config.data.name.partition(":")[0], RECORDS if binary else Habit())
-    settings = values(config, entry, habit)
+    defaults = DATA_DEFAULTS.get(config.data.name.partition(":")[0], RECORDS if binary else DataDefaults())
+    settings = values(config, entry, defaults)
     images = entry.featured and population.are_images(data)
     if entry.featured and not images and (config.scheme.features or config.scheme.scattering_order):
         raise Mistake(
             f"features and scattering_order are for images, and {data.name} has rows of numbers: leave them out"
         )
     if entry.featured:
-        data, habit = population.featured(data, settings, say), replace(habit, model="head")
-    config, split = population.split(config, data, habit, entry)
-    sampling = cohorts.sampling(config, entry, len(split), habit)
-    settings, loss, notes = _balanced(config, entry, replace(settings, sampling=sampling), data, habit)
-    name = config.model.name or habit.model
+        data, defaults = population.featured(data, settings, say), replace(defaults, model="head")
+    config, split = population.split(config, data, defaults, entry)
+    sampling = cohorts.sampling(config, entry, len(split), defaults)
+    settings, loss, notes = _balanced(config, entry, replace(settings, sampling=sampling), data, defaults)
+    name = config.model.name or defaults.model
     model = _model(name, data, 1 if loss.name == BINARY else data.classes, seed)
-    public, noted = population.public(config, entry, settings, data, habit)
+    public, noted = population.public(config, entry, settings, data, defaults)
     task = Task(model, loss.function, data.train, split, data.test, public)
     _try(task)
     engine = Engine(config.run.engine or choose(task.problem, task.population), config.run.device)
@@ -102,7 +102,7 @@ def build(config: Config, say: Say = population.quiet, data: DataSet | None = No
         noted = (*noted, f"delta {delta:g} is not below one over the {count} {what}: a weak guarantee")
     drawn = entry.pooled or entry.has("sampling")
     settled = {
-        "data": {"clients": len(split), **_public(config, data, habit, public)},
+        "data": {"clients": len(split), **_public(config, data, defaults, public)},
         "model": {"name": name, "loss": loss.name},
         "scheme": {
             "name": entry.name,
@@ -142,10 +142,10 @@ def build(config: Config, say: Say = population.quiet, data: DataSet | None = No
     return Experiment(config.model_copy(update=tables), task, scheme, engine, notes, files, entry.published)
 
 
-def _public(config: Config, data: DataSet, habit: Habit, batch: Samples | None) -> dict[str, Any]:
+def _public(config: Config, data: DataSet, defaults: DataDefaults, batch: Samples | None) -> dict[str, Any]:
     if batch is None:
         return {"public": None}
-    return {"public": config.data.public or habit.public, "public_size": population.public_size(config, data)}
+    return {"public": config.data.public or defaults.public, "public_size": population.public_size(config, data)}
 
 
 @dataclass(frozen=True)
@@ -158,10 +158,10 @@ class _Loss:
 
 
 def _balanced(
-    config: Config, entry: Entry, settings: Settings, data: DataSet, habit: Habit
+    config: Config, entry: Entry, settings: Settings, data: DataSet, defaults: DataDefaults
 ) -> tuple[Settings, _Loss, tuple[str, ...]]:
     """The loss, with weights or the trainer with batches that make up for a rare class."""
-    name = config.model.loss or habit.loss
+    name = config.model.loss or defaults.loss
     plain = _loss(name)
     two = data.classes == 2
     balance: Balance = config.train.balance or (entry.usual.get("balance", "none") if two else "none")
