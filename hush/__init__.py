@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from hush.data.registry import load
     from hush.data.samples import Samples, Split, samples
     from hush.data.sparse import Sparse
-    from hush.errors import Aborted, Mistake
+    from hush.errors import Aborted, Mistake, Refused
     from hush.federation.loopback import Loopback
+    from hush.federation.policy import Policy
     from hush.federation.simulated import Simulated, rounds
     from hush.models.metrics import evaluate
     from hush.parts.aggregators import BitVote, SecureSum
@@ -80,10 +81,12 @@ __all__ = [
     "Only",
     "Poisson",
     "PoissonBinomial",
+    "Policy",
     "PublicSeed",
     "Qsgd",
     "Quantise",
     "RandomK",
+    "Refused",
     "Report",
     "Rotate",
     "Samples",
@@ -137,8 +140,9 @@ _HOMES = {
     "hush.data.registry": "load",
     "hush.data.samples": "Samples Split samples",
     "hush.data.sparse": "Sparse",
-    "hush.errors": "Aborted Mistake",
+    "hush.errors": "Aborted Mistake Refused",
     "hush.federation.loopback": "Loopback",
+    "hush.federation.policy": "Policy",
     "hush.federation.simulated": "Simulated rounds",
     "hush.models.metrics": "evaluate",
     "hush.parts.aggregators": "BitVote SecureSum",
