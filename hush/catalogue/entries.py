@@ -37,7 +37,7 @@ def entry(name: str) -> Entry:
     """The entry of this name; an unknown name is refused with the nearest one."""
     name = ALIASES.get(name, name)
     if name not in ENTRIES:
-        near = difflib.get_close_matches(name, [*ENTRIES, *ALIASES], n=1, cutoff=0.4)
+        near = difflib.get_close_matches(name, [*ENTRIES, *ALIASES], n=1, cutoff=0.6)
         hint = f"did you mean {near[0]}? " if near else ""
         raise Mistake(f"scheme {name!r} is not known: {hint}`hush schemes` lists all")
     return ENTRIES[name]

@@ -116,7 +116,7 @@ RENAMED = {
     "scheme.order": "scheme.scattering_order",
     "secure.loss": "secure.rounding",
 }
-# Settings that belong to parts: a scheme of which no part names one does not have it.
+# Settings of single parts: a scheme whose function reads one of them has it, others refuse it.
 OWN = ("ratio", "gamma", "precision", "bound", "follow", "bits", "chunks", "momentum", "server_rate")
 
 
