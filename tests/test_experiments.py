@@ -28,7 +28,7 @@ def test_two_rounds(path, tmp_path, monkeypatch, capsys):
     if wanted.scheme.clip == "paper":  # the tables do not know the data that stand in
         clip = ["--clip", str(paper_clip(wanted.scheme.name, wanted.data.name, wanted.scheme.ratio))]
     small = ["--data", HOSPITAL, "--rounds", "2"] if wanted.data.name == "premier-like" else SMALL
-    if wanted.data.name == "premier-virtual":
+    if wanted.data.name in ("premier-virtual", "diabetes130-virtual"):
         small = ["--data", "premier-virtual:0.001", "--cohort", "2", "--rounds", "2"]
     if wanted.data.clients == 31:  # the third paper's nodes, all of them in every round
         small = ["--data", "digits", "--model", "mlp", "--rounds", "2"]

@@ -1,7 +1,7 @@
 """Integers modulo 2^b: how they are packed, and what their sum is."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,8 @@ Whole = npt.NDArray[np.int32]
 @dataclass(frozen=True)
 class Integers:
     """Integers from -2^(width-1) to 2^(width-1) - 1, as int32 rows: modulo 2^width, as in hush.secure.bits."""
+
+    coded: ClassVar[bool] = True
 
     width: int
 

@@ -19,10 +19,15 @@ Numbers = npt.NDArray[np.float32]
 
 
 class Form(Protocol):
-    """How a row of numbers is packed. `bits` names the form in a message; no two kinds of form have the same."""
+    """How a row of numbers is packed. `bits` names the form in a message; no two kinds of form have the same.
+
+    `coded`: only some values can be written, so that a row which is scaled or gets noise has no longer this form.
+    """
 
     @property
     def bits(self) -> int: ...
+    @property
+    def coded(self) -> bool: ...
 
     def length(self, size: int) -> int:
         """The bytes of a row of `size` numbers."""
@@ -40,6 +45,8 @@ class Form(Protocol):
 @dataclass(frozen=True)
 class Floats:
     """Four bytes each."""
+
+    coded: ClassVar[bool] = False
 
     bits: ClassVar[int] = 32
 
@@ -69,6 +76,8 @@ class Codes:
 
     The lowest number is code 0. The first code is in the highest bits of a byte; what is left of the last is 0.
     """
+
+    coded: ClassVar[bool] = True
 
     bits: int
 
@@ -113,6 +122,8 @@ class Buckets:
     A bucket's scale is its largest magnitude, so that a row contains its scales: levels s and -s are the scale itself.
     The scales come first, 4 bytes each, then level + s of every number, `width` bits each, packed as Codes are.
     """
+
+    coded: ClassVar[bool] = True
 
     width: int
     bucket: int
@@ -192,6 +203,8 @@ class Few:
 
     With fewer, the first zeros of the row travel too: all uploads have one size.
     """
+
+    coded: ClassVar[bool] = False
 
     count: int
     bits: ClassVar[int] = 64

@@ -74,8 +74,6 @@ def given(words: list[str]) -> dict[str, Any]:
             whole = [one for one in SETTINGS if one.partition(".")[2] == key]
             hint = f"did you mean {whole[0]}? " if whole else nearest(key, SETTINGS)
             raise Mistake(f"--set {key}: there is no such setting: {hint}`hush settings` lists all")
-        if key in found:
-            raise Mistake(f"--set {key} is given twice: give it once")
         found[key] = resolved(plain(text)) if key in PATHS else plain(text)
     return found
 

@@ -52,11 +52,10 @@ def describe(name: str) -> dict[str, Any]:
     from hush.experiment.own import entry
     from hush.models.networks import cnn, head
     from hush.models.weights import Layout
-    from hush.parts.stages import AdaptiveClip, Clip
+    from hush.parts.stages import Clip
 
     found = entry(name)
-    clip = Clip(1.0) if found.level == "record" else AdaptiveClip()
-    values = Settings(**{"clip": clip, **found.settings, "noise": 1.0})  # any noise: it has no default
+    values = Settings(**{"clip": Clip(1.0), **found.settings, "noise": 1.0})  # any noise: it has no default
     scheme, shape = found.scheme(values), torch.Size((1, 28, 28))
     model = head(torch.Size(((values.features or 0) + 1,)), 10) if found.featured else cnn(shape, 10)
     sent = scheme.coordinates.count(Layout.of(model))

@@ -31,7 +31,6 @@ def test_a_private_form_keeps_all_stages_of_its_own() -> None:
         ("two-bit", "Clip after a code"),
         ("qsgd", "Clip after a code"),
         ("fl-sign", "Clip after a code"),
-        ("top-k-ef", "Clip after a code"),
         ("centralized", "protect nobody"),
         ("standalone", "clients that send nothing"),
     ],

@@ -73,7 +73,6 @@ MISTAKES = {
     "an old option": (["--down", "8"], "write --set scheme.downlink_bits=VALUE"),
     "an option of two meanings": (["--loss", "0.1"], "--set secure.rounding=VALUE or --set model.loss=VALUE"),
     "option and --set": (["--rate", "0.1", "--set", "train.rate=0.2"], "train.rate is given by an option and by --set"),
-    "--set twice": (["--set", "train.rate=0.1", "--set", "train.rate=0.2"], "given twice"),
 }
 
 

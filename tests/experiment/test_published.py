@@ -67,7 +67,9 @@ def layout(setting):
 @cache
 def travels(setting, name, ratio):
     """The bytes that a client sends and gets in one round, as the scheme itself says."""
-    found = scheme(name, ratio=ratio, noise=1.0, clip=1.0, chunks=setting.chunks)
+    given = {"noise": 1.0, "clip": 1.0} if name.endswith("-dp") else {}
+    given |= {"chunks": setting.chunks} if name.startswith("fl-cs") else {}
+    found = scheme(name, ratio=ratio, **given)
     count = found.coordinates.count(layout(setting))
     up = found.specs(count)[-1]
     down = torch.zeros(layout(setting).parameters)[sent_down(found.coordinates, torch.arange(count))]

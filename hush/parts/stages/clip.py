@@ -50,8 +50,8 @@ def _check_bound(bound: float) -> None:
 def _check(s: Spec, name: str) -> None:
     if s.noise is not None:
         raise Mistake(f"{name} after Noise would cut the noise: put it before")
-    if s.form != FLOATS:
-        raise Mistake(f"{name} after a code of fewer bits would undo it: put it in front, or leave the code out")
+    if s.form.coded:
+        raise Mistake(f"{name} after a code of few values would undo it: put it in front, or leave the code out")
     if s.weighted:
         raise Mistake(f"{name} after Weigh bounds the sum but not the weights: leave Weigh out under DP")
 
