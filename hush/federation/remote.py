@@ -66,7 +66,7 @@ class Remote:
             share = (spec.noise or 0.0) / math.sqrt(max(plan.floor, 1.0)) if added else 1e-6
             if spec.form == FLOATS and float(row.double().norm()) > spec.l2 * (1 + 10 * share * math.sqrt(spec.size)):
                 raise Refused(f"its norm is far beyond the bound of {spec.l2:g}: refused")
-            if float(row.abs().max()) > MOST:
+            if float(row.abs().max()) > MOST * records:
                 raise Refused(f"it has numbers beyond {MOST:g}, which no update has: refused")
             seats = None if plan.seats is None else plan.seats[[cohort.index(client)]]
             return Uploads(row.unsqueeze(0), torch.tensor([records]), seats, order.cohort[[cohort.index(client)]])
