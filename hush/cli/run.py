@@ -146,6 +146,8 @@ def _train(wanted: Config, place: Path, resume: bool, same_cpu: bool) -> None:
     with notes.status("loading the data and resolving the settings") as status:
         built = build(wanted, _said(notes, status))
     directory.open_directory(place, built.config, resume)
+    if wanted.scheme.ratio is not None and built.config.scheme.ratio is None:  # given to many schemes at once, say
+        notes.print(f"{wanted.scheme.name} has no ratio: it is not used", style="dim", highlight=False, markup=False)
     for note in built.notes:
         notes.print(note, style="dim", highlight=False, markup=False)
 

@@ -82,6 +82,18 @@ def test_mistakes_end_with_one_sentence(words, sentence, hush):
     assert (status, out, err.count("\n"), sentence in err) == (2, "", 1, True), err
 
 
+def test_a_ratio_that_is_not_used_is_said(hush):
+    """One gives it to many schemes at once, to compare them."""
+    status, _, err = hush("run", "fl-std", *SMALL, "--ratio", "0.1", "--out", "r")
+    assert (status, "fl-std has no ratio: it is not used" in err) == (0, True)
+
+
+def test_resume_where_there_is_no_run_yet_is_said(hush):
+    status, _, err = hush("run", "fl-std", *SMALL, "--resume", "--out", "r")
+    assert (status, "r holds no run yet: a new one begins there" in err) == (0, True)
+    assert "no run yet" not in hush("run", "fl-std", *SMALL, "--resume", "--out", "r")[2]
+
+
 @pytest.mark.parametrize(("old", "new"), RENAMED.items())
 def test_an_old_key_is_refused_with_the_new_one(old, new, tmp_path):
     table, _, key = old.partition(".")
