@@ -304,3 +304,41 @@ def test_one_ledger_holds_one_level(tmp_path):
     path.write_text(json.dumps({"events": [vars(RECORD), vars(EVENT)], "card": None}))
     with pytest.raises(Mistake, match="mixed in one ledger"):
         Ledger.load(path)
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from hush.privacy.events import Event
+from hush.privacy.ledger import Ledger
+ledger = Ledger.load(Path(sys.argv[1]))
+for round in range(1, 16):
+    with ledger.alone():
+        before = len(ledger.events)
+        ledger.record(Event(round, 1.0, 0.5, 0.1, "poisson", label=sys.argv[2]))
+        assert len(ledger.events) == before + 1
+"""
+
+
+def test_processes_that_share_a_ledger_lose_nothing(tmp_path):
+    path = tmp_path / "privacy.json"
+    Ledger(path).write_card({})
+    writers = [subprocess.Popen([sys.executable, "-c", WRITER, path, label]) for label in ("update", "vote", "update")]
+    assert [writer.wait() for writer in writers] == [0, 0, 0]
+    events = Ledger.load(path).events
+    assert len(events) == 45
+    for label, times in (("update", 2), ("vote", 1)):
+        assert sorted(e.round for e in events if e.label == label) == sorted(times * list(range(1, 16)))
+
+
+def test_a_ledger_that_lost_events_is_not_gone_on_with(tmp_path):
+    path = tmp_path / "privacy.json"
+    ledger = Ledger(path)
+    ledger.write_card({})
+    kept = path.read_bytes()
+    with ledger.alone():
+        ledger.record(Event(1, 1.0, 0.5, 0.1, "poisson"))
+    journal(path).unlink(missing_ok=True)
+    path.write_bytes(kept)
+    with pytest.raises(Mistake, match="no longer holds the events"), ledger.alone():
+        pass
