@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from hush.audit.bounds import Bound, Floats, lower_bound
-from hush.core.integers import Integers, centred
+from hush.core.integers import centred
 from hush.core.protocols import Source, Stage
 from hush.core.spec import ClientContext, Plan, ServerContext, Spec, Total
 from hush.errors import Mistake
@@ -115,9 +115,9 @@ def _released(stages: tuple[Stage, ...], size: int, plan: Plan, added: Tensor, s
     x[0] = added.flatten()
     rows = source.encode(x, ctx)
     body = rows.sum(0, dtype=torch.float64 if rows.is_floating_point() else torch.int64)
-    form = specs[-1].form
-    if isinstance(form, Integers):
-        body = centred(body, form.width)
+    modulus = specs[-1].form.modulus
+    if modulus is not None:
+        body = centred(body, modulus)
     return (
         source.decode(Total(body, floor, float(floor)), ServerContext(ctx.spec, plan, secret))
         .body.double()

@@ -3,8 +3,6 @@
 from dataclasses import replace
 from typing import Literal
 
-from hush.core.integers import Integers
-from hush.core.packing import Codes
 from hush.core.protocols import Room, named
 from hush.core.scheme import Scheme
 from hush.core.task import Task
@@ -44,10 +42,8 @@ def secured(
     scheme = replace(scheme, sampling=scheme.sampling.at_least(LEAST), aggregator=SecureSum(full, servers, corrupt))
     specs = scheme.specs(scheme.coordinates.count(task.layout))
     form = specs[-1].form
-    if isinstance(form, Integers):
-        return scheme
-    if isinstance(form, Codes):
-        if bits is not None:
+    if form.added(1) is not None:
+        if form.modulus is None and bits is not None:
             raise Mistake(f"bits={bits} cannot be chosen: codes add up exactly in as many as a cohort needs")
         return scheme
     clients, source = scheme.sampling.largest(task.clients), scheme.source

@@ -32,6 +32,15 @@ class Integers:
         """Apart from those of the other forms."""
         return 512 + self.width
 
+    @property
+    def modulus(self) -> int:
+        """Of every number, and of every sum."""
+        return self.width
+
+    def added(self, clients: int) -> int:
+        """Sums wrap: as many as each number has."""
+        return self.width
+
     def length(self, size: int) -> int:
         """`width` bits each, in whole bytes."""
         return bits.length(size, self.width)

@@ -21,13 +21,20 @@ Numbers = npt.NDArray[np.float32]
 class Form(Protocol):
     """How a row of numbers is packed. `bits` names the form in a message; no two kinds of form have the same.
 
-    `coded`: only some values can be written, so that a row which is scaled or gets noise has no longer this form.
+    coded    only some values can be written, so that a row which is scaled or gets noise has no longer this form
+    modulus  numbers are integers modulo 2^modulus; None: they are not
     """
 
     @property
     def bits(self) -> int: ...
     @property
     def coded(self) -> bool: ...
+    @property
+    def modulus(self) -> int | None: ...
+
+    def added(self, clients: int) -> int | None:
+        """The bits in which the rows of so many clients add up exactly as integers; None: they do not."""
+        ...
 
     def length(self, size: int) -> int:
         """The bytes of a row of `size` numbers."""
@@ -47,8 +54,12 @@ class Floats:
     """Four bytes each."""
 
     coded: ClassVar[bool] = False
+    modulus: ClassVar[None] = None
 
     bits: ClassVar[int] = 32
+
+    def added(self, clients: int) -> None:
+        """They are no integers."""
 
     def length(self, size: int) -> int:
         """Four bytes each."""
@@ -78,6 +89,7 @@ class Codes:
     """
 
     coded: ClassVar[bool] = True
+    modulus: ClassVar[None] = None
 
     bits: int
 
@@ -89,6 +101,10 @@ class Codes:
     def top(self) -> int:
         """The largest number."""
         return (1 << self.bits) - 1
+
+    def added(self, clients: int) -> int:
+        """As many as the largest sum has, and its sign."""
+        return max(2, (self.top * clients).bit_length() + 1)
 
     def length(self, size: int) -> int:
         """`bits` each, in whole bytes."""
@@ -124,6 +140,7 @@ class Buckets:
     """
 
     coded: ClassVar[bool] = True
+    modulus: ClassVar[None] = None
 
     width: int
     bucket: int
@@ -143,6 +160,9 @@ class Buckets:
     def top(self) -> int:
         """s, the highest level."""
         return (1 << (self.width - 1)) - 1
+
+    def added(self, clients: int) -> None:
+        """They are no integers."""
 
     def length(self, size: int) -> int:
         """The scales and the levels, in whole bytes."""
@@ -205,6 +225,7 @@ class Few:
     """
 
     coded: ClassVar[bool] = False
+    modulus: ClassVar[None] = None
 
     count: int
     bits: ClassVar[int] = 64
@@ -212,6 +233,9 @@ class Few:
     def __post_init__(self) -> None:
         if self.count < 1:
             raise Mistake(f"count={self.count} must be at least 1: how many numbers travel")
+
+    def added(self, clients: int) -> None:
+        """They are no integers."""
 
     def length(self, size: int) -> int:
         """Eight bytes for each that travels."""

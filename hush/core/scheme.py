@@ -10,7 +10,7 @@ from torch import Tensor
 
 from hush.core import serialise, validation
 from hush.core.engine import Engine
-from hush.core.integers import Integers, centred
+from hush.core.integers import centred
 from hush.core.plain import All, Average, Exact, Sum
 from hush.core.protocols import Aggregator, Coordinates, Downlink, Sampling, Source, Stage, Step, Trainer, sent_down
 from hush.core.spec import Asked, ClientContext, Members, Note, Plan, ServerContext, Spec, Total
@@ -166,8 +166,9 @@ class Scheme:
     def server(self, plan: Plan, total: Total, secret: SecretSeed) -> Total:
         """The stages' other halves, in reverse order."""
         specs = self.specs(self.width(plan), plan.clip)
-        if isinstance(specs[-1].form, Integers):
-            total = replace(total, body=centred(total.body, specs[-1].form.width))
+        modulus = specs[-1].form.modulus
+        if modulus is not None:
+            total = replace(total, body=centred(total.body, modulus))
         for stage, spec in reversed(list(zip(self.stages, specs, strict=False))):
             total = stage.decode(total, ServerContext(spec, plan, secret))
         return total

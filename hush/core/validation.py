@@ -5,7 +5,6 @@ Every part checks what stands beside it; what concerns all of them is here.
 
 from typing import Protocol
 
-from hush.core.integers import Integers
 from hush.core.packing import FLOATS
 from hush.core.protocols import Aggregator, Coordinates, Downlink, Parts, Source, Stage, Step, named
 from hush.core.spec import Spec
@@ -47,7 +46,7 @@ def check(scheme: Whole, task: Registered) -> None:
     scheme.sampling.check(scheme, task)
     scheme.trainer.check(scheme, task)
     for stage, before in zip(scheme.stages, specs, strict=False):
-        if isinstance(before.form, Integers) and not stage.keeps_integers:
+        if before.form.modulus is not None and not stage.keeps_integers:
             raise Mistake(f"{named(stage)} cannot keep to integers: put it before they are made")
         stage.check(scheme, task, before)
     _memory(scheme, task)

@@ -13,7 +13,6 @@ from hush.catalogue.secure_form import secured
 from hush.catalogue.settings import OWN, usual
 from hush.catalogue.values import Settings
 from hush.core.engine import Engine
-from hush.core.integers import Integers
 from hush.core.scheme import Scheme
 from hush.core.task import Task
 from hush.data.fetch import Say
@@ -211,8 +210,8 @@ def _secure(scheme: Scheme) -> dict[str, Any]:
 
 def _bits(entry: Entry, scheme: Scheme, task: Task) -> dict[str, int]:
     """What an integer takes, where the user could have chosen it."""
-    form = scheme.specs(scheme.coordinates.count(task.layout))[-1].form
-    return {"bits": form.width} if isinstance(form, Integers) and not entry.has("bits") else {}
+    modulus = scheme.specs(scheme.coordinates.count(task.layout))[-1].form.modulus
+    return {"bits": modulus} if modulus is not None and not entry.has("bits") else {}
 
 
 def _model(name: str, data: DataSet, outputs: int, seed: PublicSeed) -> nn.Module:

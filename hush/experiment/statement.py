@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-from hush.core.integers import Integers
 from hush.core.scheme import Scheme
 from hush.core.state import State
 from hush.core.task import Task
@@ -88,7 +87,8 @@ def _integers(scheme: Scheme, task: Task, rounds: int, delta: float) -> IntegerS
         return None
     place, specs = scheme.stages.index(source), scheme.specs(scheme.coordinates.count(task.layout))
     before, multiplier, rounding = specs[place], specs[place + 1].noise, specs[place].rounding
-    if rounding is None or multiplier is None or not isinstance(before.form, Integers):
+    width = before.form.modulus
+    if rounding is None or multiplier is None or width is None:
         return None
     rate, cohort = scheme.sampling.rate(task.clients), scheme.sampling.cohort(task.clients)
     floor = max(1.0, (1 - scheme.tolerance) * cohort)
@@ -96,8 +96,7 @@ def _integers(scheme: Scheme, task: Task, rounds: int, delta: float) -> IntegerS
     kind: BatchSampling = "fixed" if scheme.sampling.kind == "fixed" else "poisson"
     spent = published(noise, delta, rate, rounds, kind) if rounds else None
     loss = before.l2 / rounding.steps - 1
-    width, steps = before.form.width, rounding.steps
-    return IntegerSum(source.integer, width, steps, before.size, before.l2, multiplier, loss, spent)
+    return IntegerSum(source.integer, width, rounding.steps, before.size, before.l2, multiplier, loss, spent)
 
 
 def _claim(experiment: Experiment) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from typing import Literal
 import numpy as np
 import torch
 
-from hush.core.integers import Integers, centred
-from hush.core.packing import Codes, Form
+from hush.core.integers import centred
+from hush.core.packing import Form
 from hush.core.plain import Sum
 from hush.core.protocols import Aggregator, ClientRound, Parts, Roster, Sampling, Secrecy, ServerRound
 from hush.core.single import Unpack
@@ -205,10 +205,9 @@ def _slack(found: SecureSum, sampling: Sampling, population: int, tolerance: flo
 
 def width(form: Form, clients: int) -> int:
     """The bits of a number in the sum: as the form says, or so many that a sum of codes cannot wrap."""
-    if isinstance(form, Integers):
-        return form.width
-    if isinstance(form, Codes):
-        return max(2, (form.top * clients).bit_length() + 1)
+    found = form.added(clients)
+    if found is not None:
+        return found
     raise Mistake(f"{type(form).__name__} cannot be added modulo 2^b: make integers of them with hush.secured")
 
 

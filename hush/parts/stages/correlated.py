@@ -7,7 +7,6 @@ from typing import ClassVar
 
 import torch
 
-from hush.core.integers import Integers
 from hush.core.packing import Floats
 from hush.core.protocols import Parts, Room, Source, Stage
 from hush.core.spec import ClientContext, Multipliers, Plan, ServerContext, Spec, Total
@@ -64,7 +63,7 @@ class CorrelatedNoise(Source):
             raise Mistake(f"{name} after another noise: one is enough")
         if s.clip is not None:
             raise Mistake(f"{name} takes back noise of earlier rounds, and this bound moves: take Clip(c)")
-        return replace(s, noise=self.multiplier, form=s.form if isinstance(s.form, Integers) else Floats())
+        return replace(s, noise=self.multiplier, form=s.form if s.form.modulus is not None else Floats())
 
     def check(self, scheme: Parts, task: Registered, before: Spec) -> None:
         """Needs rounds of a client that are a pass apart, and the same numbers each time."""
@@ -90,8 +89,9 @@ class CorrelatedNoise(Source):
             z = ctx.secret.normal(total.body.numel(), "correlated noise", past)
             noise.add_(z, alpha=float(self.correlation.weights[ctx.plan.round - past]))
         body = total.body + self.multiplier * self.correlation.length * ctx.spec.l2 * noise
-        if isinstance(ctx.spec.form, Integers):
-            half = 2.0 ** (ctx.spec.form.width - 1)
+        modulus = ctx.spec.form.modulus
+        if modulus is not None:
+            half = 2.0 ** (modulus - 1)
             body = (body + half).remainder(2 * half) - half
         return replace(total, body=body)
 

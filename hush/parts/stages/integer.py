@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from hush.core.integers import Integers, centred
+from hush.core.integers import centred
 from hush.core.protocols import Source
 from hush.core.spec import ClientContext, Multipliers, Plan, ServerContext, Spec, Total
 from hush.errors import Mistake
@@ -60,7 +60,7 @@ class IntegerNoise(Source):
         name = f"IntegerNoise({self.multiplier})"
         if s.noise is not None:
             raise Mistake(f"{name} after another noise: one is enough")
-        if not isinstance(s.form, Integers) or not s.l2 < math.inf:
+        if s.form.modulus is None or not s.l2 < math.inf:
             raise Mistake(f"{name} needs integers of bounded norm: put Clip(c) and Quantise before it")
         most = math.sqrt(SKELLAM[1]) if self.kind == "skellam" else NORMAL[1]
         if self.multiplier * s.l2 > most:
@@ -106,5 +106,5 @@ class IntegerNoise(Source):
 
 
 def _bits(s: Spec) -> int:
-    assert isinstance(s.form, Integers)
-    return s.form.width
+    assert s.form.modulus is not None
+    return s.form.modulus

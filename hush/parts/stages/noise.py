@@ -6,7 +6,6 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from hush.core.integers import Integers
 from hush.core.packing import Floats
 from hush.core.protocols import Room, Source, Stage
 from hush.core.spec import ClientContext, Multipliers, Plan, ServerContext, Spec, Total
@@ -38,7 +37,7 @@ class Noise(Source):
 
     def spec(self, s: Spec) -> Spec:
         """Needs a bounded, unweighted input, and noise only once."""
-        if isinstance(s.form, Integers):
+        if s.form.modulus is not None:
             raise Mistake(f"Noise({self.multiplier}) on integers cannot be packed: take IntegerNoise")
         return replace(_noisy(s, f"Noise({self.multiplier})", self.multiplier), form=Floats())
 
@@ -94,7 +93,7 @@ class ServerNoise(Source):
     def spec(self, s: Spec) -> Spec:
         """Needs a bounded, unweighted input, and noise only once."""
         found = _noisy(s, f"ServerNoise({self.multiplier})", self.multiplier)
-        return found if isinstance(s.form, Integers) else replace(found, form=Floats())
+        return found if s.form.modulus is not None else replace(found, form=Floats())
 
     def encode(self, x: Tensor, ctx: ClientContext) -> Tensor:
         """Nothing is hidden from the server."""
@@ -103,9 +102,10 @@ class ServerNoise(Source):
     def decode(self, total: Total, ctx: ServerContext) -> Total:
         """The integer noise."""
         total = _noised(total, ctx, self.multiplier)
-        if not isinstance(ctx.spec.form, Integers):
+        modulus = ctx.spec.form.modulus
+        if modulus is None:
             return total
-        half = 2.0 ** (ctx.spec.form.width - 1)
+        half = 2.0 ** (modulus - 1)
         return replace(total, body=(total.body + half).remainder(2 * half) - half)
 
     def multipliers(self, s: Spec, plan: Plan, present: float) -> Multipliers:

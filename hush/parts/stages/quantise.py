@@ -128,5 +128,5 @@ def _top(bits: int) -> int:
 def _check(s: Spec, name: str) -> None:
     if s.noise is not None:
         raise Mistake(f"{name} after Noise rounds the noise, which no guarantee covers: put IntegerNoise behind it")
-    if isinstance(s.form, Integers):
+    if s.form.modulus is not None:
         raise Mistake(f"{name} after integers: one rounding is enough")

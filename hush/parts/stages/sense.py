@@ -10,7 +10,7 @@ import torch
 from scipy import fft
 from torch import Tensor
 
-from hush.core.packing import Floats
+from hush.core.packing import FLOATS
 from hush.core.protocols import Recovery, Stage
 from hush.core.spec import ClientContext, ServerContext, Spec, Total
 from hush.errors import Mistake
@@ -56,7 +56,7 @@ class Sense(Stage, Recovery):
         """Fewer numbers, of any length."""
         if s.noise is not None:
             raise Mistake("Sense after Noise would drop most of the noise: put Sense before Clip and Noise")
-        if s.l2 < math.inf or not isinstance(s.form, Floats):
+        if s.l2 < math.inf or s.form != FLOATS:
             raise Mistake("Sense after a bound or a code would undo it: put Sense before Clip, Sign and the like")
         return replace(s, size=self.count(s.size))
 
