@@ -7,11 +7,13 @@ from functools import cached_property
 from typing import TypedDict
 
 from hush.core.protocols import Roster
+from hush.core.scheme import Scheme
 from hush.core.task import Problem
 from hush.data.samples import Samples
 from hush.data.sparse import Sparse
-from hush.errors import Refused
+from hush.errors import Mistake, Refused
 from hush.models.weights import flatten
+from hush.parts.registry import from_json
 
 SHORT = 8  # bytes of the digest that stand in every plan
 
@@ -83,6 +85,13 @@ class Charter:
         if not same or charter.format != 1:
             raise Refused("this charter is not written as hush writes it, or by another version")
         return charter
+
+    def decoded(self, *others: type) -> Scheme:
+        """Its scheme, of hush's parts and these; one that is not known, not whole or impossible is refused."""
+        try:
+            return from_json(self.scheme, *others)
+        except Mistake as why:
+            raise Refused(f"the charter's scheme is refused: {why}") from why
 
     def check(self, problem: Problem) -> None:
         """Refuse a charter for another model, other first weights or another public batch than this client has."""

@@ -7,7 +7,6 @@ import pytest
 
 from hush.errors import Refused
 from hush.federation.charter import Charter
-from hush.parts.registry import from_json
 
 
 def test_there_and_back(federation):
@@ -15,7 +14,7 @@ def test_there_and_back(federation):
     found = Charter.read(made.charter.json)
     assert found == made.charter
     assert found.digest == made.charter.digest
-    assert from_json(found.scheme) == made.scheme
+    assert found.decoded() == made.scheme
 
 
 def test_every_term_is_in_the_digest(federation):
@@ -40,3 +39,18 @@ def test_one_spelling(federation):
             Charter.read(other)
     with pytest.raises(Refused, match="another type"):
         Charter.read(text.replace('"population":12', '"population":"12"'))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[" * 800 + "]" * 800, "[" * 100_000, '{"part":"Clip","bound":1.0}', '{"part":"os:system"}', "NaN"]
+)
+def test_a_scheme_that_cannot_be_read_is_refused(federation, text):
+    """What a server sends is no mistake of the client's user, and no crash."""
+    with pytest.raises(Refused, match="scheme is refused"):
+        replace(federation().charter, scheme=text).decoded()
+
+
+def test_impossible_numbers_in_a_scheme_are_refused(federation):
+    charter = federation().charter
+    with pytest.raises(Refused, match="must be positive"):
+        replace(charter, scheme=charter.scheme.replace('"bound":0.5', '"bound":-0.5')).decoded()
