@@ -27,7 +27,7 @@ Packages = Annotated[
 
 @app.command("list")
 def list_sets(as_json: Json = False) -> None:
-    """The known sets, and whether each lies ready on this machine."""
+    """The known sets, and whether each is on this machine."""
     from hush.data.fetch import ready
     from hush.data.known import SETS
 

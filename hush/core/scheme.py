@@ -108,7 +108,7 @@ class Scheme:
     def send(
         self, round: int, weights: Tensor, live: Tensor | None, downlink_error: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
-        """The model as clients get it, and what the server owes them from then on; in round 1 they have it already."""
+        """The model as clients get it, and the downlink error from then on; in round 1 they have it already."""
         if round <= 1:
             return weights, downlink_error
         place = sent_down(self.coordinates, live)

@@ -1,4 +1,4 @@
-"""What parts tell each other: the Spec before any data, the Plan of a round, the Total of a round."""
+"""What parts know of each other: the Spec before any data, the Plan of a round, the Total of a round."""
 
 import math
 from collections.abc import Callable

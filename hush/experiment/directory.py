@@ -71,7 +71,7 @@ class _Log:
 
 @dataclass
 class _Desk:
-    """What is too dear for every round: checkpoint, card and page. They take a twentieth of the time at most."""
+    """What is too expensive for every round: checkpoint, card and page. They take a twentieth of the time at most."""
 
     experiment: Experiment
     path: Path

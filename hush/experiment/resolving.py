@@ -181,7 +181,7 @@ def _balanced(
         raise Mistake(f"all rows of {data.name} have one label: balance={balance!r} needs both classes")
     if entry.level == "record" and share > 0.5:
         raise Mistake(
-            f"label 1 is the commoner class of {data.name} ({share:.0%} of the rows), and balance={balance!r} takes it"
+            f"label 1 is the larger class of {data.name} ({share:.0%} of the rows), and balance={balance!r} takes it"
             " as the rarer one: swap the labels, or say balance='none'"
         )
     if entry.level != "record":  # whose trainer weighs by itself, before it clips

@@ -33,7 +33,7 @@ def recover(y: Array, block: Chunks, iterations: int) -> Array:
         r = x + (M/m) A^T e         each number of x, and an error that is like Gaussian noise of deviation tau
         tau^2 = (M/m - 1) |e|^2 / m
         s = soft(r, tau sqrt(2 ln(M/m)))
-        x = (s - d r) / (1 - d)     d = |s|_0 / M: takes out of s what it owes to the error in r
+        x = (s - d r) / (1 - d)     d = |s|_0 / M: takes out of s what comes from the error in r
 
     The threshold follows the error, so lambda goes down by itself to where noise and dense remainders are: an
     exactly sparse x is found exactly, and of pure noise s takes little. sqrt(2 ln(M/m)) is the minimax threshold

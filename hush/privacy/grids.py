@@ -18,7 +18,7 @@ MOST = 2.0**25  # the longest row, in steps: squares add up exactly in float64, 
 LEAST_SHARE = 1.5  # deviation of a discrete Gaussian share: with less, sums of shares are no longer close to normal
 DEVIATIONS = 4  # of the sum that have room on either side: a wrap costs accuracy, never privacy
 BITS = range(2, 33)
-_SPARE = 0.99  # of the widest noise that can be drawn: a run may take a hair more than it was asked for
+_SPARE = 0.99  # of the widest noise that can be drawn: a run may take a little more than it was asked for
 _PER_STEP = 1000  # steps are searched in thousandths
 
 

@@ -80,7 +80,7 @@ def assumed(secure: Secure | None, servers: int) -> list[str]:
     """What a secure sum rests on."""
     found = []
     if secure is not None and servers == 2:
-        found.append("server: the two servers do not tell each other what they receive")
+        found.append("server: the two servers do not share what they receive")
     if secure == "simulated":
         found.append("masks were left out in this simulation; a test holds the sum bit-identical")
     return found

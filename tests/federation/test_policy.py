@@ -86,7 +86,7 @@ def test_random_cohorts_are_taken_at_their_largest_and_smallest(federation):
     assert several.session(policy=Policy(clients=5))
 
 
-def test_poisson_cohorts_are_not_larger_than_chance_makes_them(federation):
+def test_poisson_cohorts_are_not_larger_than_is_probable(federation):
     """A floor of the whole population would leave a client next to no noise of its own."""
     made = federation()
     scheme = replace(made.scheme, sampling=Poisson(1 / 100))

@@ -233,7 +233,7 @@ def test_the_whole_protocol_two_servers_and_the_other_noise():
         ).split()
     )
     assert "two servers, the whole protocol was run" in page
-    assert "the two servers do not tell each other" in page
+    assert "the two servers do not share" in page
     assert "discrete Gaussian, 1.54 times" in page
     assert "reveals, if only just, how many shares there are" in page
     assert "RDP of summed discrete Gaussians" in page

@@ -197,5 +197,5 @@ class Downlink(Protocol):
     def form(self) -> Form: ...
 
     def send(self, weights: Tensor, downlink_error: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """The weights that clients get, and what the server owes them from then on; None is nothing."""
+        """The weights that clients get, and the downlink error from then on; None is none."""
         ...
