@@ -20,12 +20,12 @@ def full(error: OSError) -> bool:
     return error.errno in _FULL
 
 
-def write(path: Path, data: bytes) -> None:
-    """Put data at path: a reader, a kill or a power cut meets the old file or the new one."""
+def write(path: Path, data: bytes, private: bool = False) -> None:
+    """Put data at path: a reader, a kill or a power cut meets the old file or the new one; for its owner if private."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = _draft(path)
     try:
-        with draft.open("xb") as file:
+        with open(draft, "xb", opener=_private if private else None) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -61,6 +61,33 @@ def write_folder(path: Path, fill: Callable[[Path], None], ready: Callable[[], b
     _sync(path.parent)
 
 
+def add_folders(parent: Path, fill: Callable[[Path], None]) -> None:
+    """Put the folders that `fill` makes in a draft into parent: all of them, or none; FileExistsError where one is."""
+    missing = [folder for folder in (parent, *parent.parents) if not folder.exists()]
+    draft, moved = _draft(parent / "new"), list[Path]()
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        draft.mkdir(mode=0o700)
+        fill(draft)
+        for file in draft.rglob("*"):
+            _sync(file)
+        for folder in sorted(draft.iterdir()):
+            place = parent / folder.name
+            if place.exists() or place.is_symlink():
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(place))
+            folder.rename(place)
+            moved.append(place)
+        _sync(parent)
+    except BaseException:
+        for place in (*moved, draft):
+            shutil.rmtree(place, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            for folder in missing:
+                folder.rmdir()
+        raise
+    draft.rmdir()
+
+
 def drafts(folder: Path) -> set[Path]:
     """What `write` and `write_folder` have not finished there, or never will."""
     return set(folder.glob(".*.part"))
@@ -92,6 +119,11 @@ def alone(path: Path) -> Iterator[None]:
     with path.with_name(f"{path.name}.lock").open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+def _private(path: str, flags: int) -> int:
+    """A new file that nobody else can read, not even while it is written."""
+    return os.open(path, flags, 0o600)
 
 
 def _draft(path: Path) -> Path:
