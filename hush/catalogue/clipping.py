@@ -8,7 +8,7 @@ import torch
 from hush.catalogue.entries import ALIASES, Entry
 from hush.catalogue.values import Settings
 from hush.core.spec import ClientContext, Plan, Spec
-from hush.core.task import Task
+from hush.core.task import Registered, Task
 from hush.data.samples import Split
 from hush.errors import Mistake
 from hush.models.weights import flatten
@@ -45,16 +45,16 @@ PAPER_CLIP: dict[str, dict[str, dict[float, float]]] = {
 SETS = 100
 
 
-def public_bound(found: Entry, settings: Settings, task: Task, seed: PublicSeed) -> float:
+def public_bound(found: Entry, settings: Settings, task: Registered, seed: PublicSeed) -> float:
     """S: the L2 norm of what one local training on the public batch would send (U section 4).
 
     Where the set of coordinates is fresh each round: the median over 100 random sets.
     """
-    if task.public is None:
+    batch = task.problem.public
+    if batch is None:
         raise Mistake("clip='public' needs a public batch: name one, or give a number or 'adaptive'")
     scheme = found.build(replace(settings, vote=None))
-    everyone = torch.arange(len(task.public))
-    public = replace(task, train=task.public, split=Split.of([everyone]))
+    public = Task(task.model, task.loss, batch, Split.of([torch.arange(len(batch))]), public=batch)
     weights = flatten(task.model)
     block = public.block(np.zeros(1, np.int64), SecretSeed.simulated(seed.value))
     norms = []

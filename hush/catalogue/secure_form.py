@@ -5,7 +5,7 @@ from typing import Literal
 
 from hush.core.protocols import Room, named
 from hush.core.scheme import Scheme
-from hush.core.task import Task
+from hush.core.task import Registered
 from hush.errors import Mistake
 from hush.parts.aggregators import SecureSum
 from hush.parts.aggregators.secure import LEAST
@@ -17,7 +17,7 @@ REACH = 8.0  # the largest change of a weight that fits, where no bound holds: f
 
 def secured(
     scheme: Scheme,
-    task: Task,
+    task: Registered,
     *,
     bits: int | None = None,
     rounding: float = 0.05,

@@ -9,7 +9,7 @@ import typer
 
 from hush import __version__
 from hush.catalogue.settings import RENAMED
-from hush.cli import compare, data, privacy, reproduce, run, schemes, settings
+from hush.cli import client, compare, data, privacy, reproduce, run, schemes, server, settings
 from hush.data import files
 from hush.errors import Mistake, Stopped
 from hush.experiment.settings import MODES, SETTINGS
@@ -29,6 +29,8 @@ app.add_typer(privacy.app, name="privacy")
 app.add_typer(data.app, name="data")
 app.command("compare")(compare.compare)
 app.command("reproduce")(reproduce.reproduce)
+app.command("server")(server.server)
+app.command("client")(client.client)
 
 
 def _version(wanted: bool) -> None:

@@ -106,7 +106,7 @@ def run(
         raise Mistake("--resume needs --out, the directory of the run to go on with")
     if same_cpu and not resume:
         raise Mistake("--same-cpu is for a run that goes on: add --resume, or leave it out")
-    wanted = _config(experiment, options, out if resume else None)
+    wanted = configured(experiment, options, out if resume else None)
     if resume and out is not None and experiment is not None and not (out / "config.toml").exists():
         Console(stderr=True).print(f"{out} holds no run yet: a new one begins there", style="dim", highlight=False)
     from hush.experiment import own  # torch is slow to import: a wrong option is reported before
@@ -155,17 +155,17 @@ def _train(wanted: Config, place: Path, resume: bool, same_cpu: bool) -> None:
         notes.print(sentence, style="dim", highlight=False, markup=False, soft_wrap=True)
 
     total, reported = built.config.run.rounds, time.monotonic()
-    with _progress(notes) as progress:
-        bar = progress.add_task(_short(wanted.scheme.name), total=total, facts="")
+    with bar(notes) as progress:
+        task = progress.add_task(short(wanted.scheme.name), total=total, facts="")
         for row in directory.execute(built, place, same_cpu, say):
-            progress.update(bar, completed=row["round"], facts=_facts(row))
+            progress.update(task, completed=row["round"], facts=facts_of(row))
             if not notes.is_terminal and time.monotonic() - reported > QUIET:  # a log has no bar: a line now and then
-                notes.print(f"round {row['round']} of {total}  {_facts(row)}", highlight=False)
+                notes.print(f"round {row['round']} of {total}  {facts_of(row)}", highlight=False)
                 reported = time.monotonic()
-        progress.update(bar, completed=total)
+        progress.update(task, completed=total)
 
 
-def _config(experiment: str | None, options: dict[str, Any], resumed: Path | None) -> Config:
+def configured(experiment: str | None, options: dict[str, Any], resumed: Path | None = None) -> Config:
     """The file or the scheme's name, with the options over it; --resume alone takes the run's own."""
     if experiment is None:
         if resumed is not None and not (resumed / "config.toml").exists():
@@ -192,14 +192,14 @@ def _config(experiment: str | None, options: dict[str, Any], resumed: Path | Non
     return config.parse(tables, "options")
 
 
-def _short(scheme: str) -> str:
+def short(scheme: str) -> str:
     """A name without a path: fedprox-scheme for examples/fedprox.py:scheme."""
     return Path(scheme).name.replace(".py:", "-")
 
 
 def _free(folder: Path, wanted: Config) -> Path:
     """A directory of its own for each run that has no --out."""
-    name = f"{_short(wanted.scheme.name)}-{Path(wanted.data.name).name.split('.')[0]}"
+    name = f"{short(wanted.scheme.name)}-{Path(wanted.data.name).name.split('.')[0]}"
     candidates = (folder / (name if n == 1 else f"{name}-{n}") for n in range(1, 10**6))
     return next(path for path in candidates if not path.exists())
 
@@ -219,7 +219,8 @@ def _said(notes: Console, status: Status) -> Callable[[str], None]:
     return say
 
 
-def _progress(console: Console) -> Progress:
+def bar(console: Console) -> Progress:
+    """The bar of a training, with what it says beside its length."""
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -230,7 +231,7 @@ def _progress(console: Console) -> Progress:
     )
 
 
-def _facts(row: dict[str, Any]) -> str:
+def facts_of(row: dict[str, Any]) -> str:
     """What the bar says besides its length."""
     spent = row["epsilon"]["model"]
     words = [f"{row['seconds']:.1f} s/round"]

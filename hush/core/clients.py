@@ -47,6 +47,11 @@ class Clients(Protocol):
         """What is known of them in public: the problem, how many there are, their numbers of records."""
         ...
 
+    @property
+    def begun(self) -> int:
+        """The last round that they were asked for by an earlier process of this run, and are not asked for again."""
+        return 0
+
     def collect(self, order: Order) -> Total:
         """The total of the uploads of whoever answers; Aborted where the aggregator needs more of them."""
         ...

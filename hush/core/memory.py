@@ -60,6 +60,18 @@ class Memory:
         """Note what one client's own memory has noted."""
         self._noted += own._noted
 
+    def settled(self) -> "Memory":
+        """A memory as this one would be, were what is noted kept."""
+        found = self.copy()
+        found.take_over(self)
+        found.settle()
+        return found
+
+    @property
+    def noted(self) -> bool:
+        """Whether there is anything to keep or to discard."""
+        return any(self._noted)
+
     def settle(self) -> None:
         """Keep what was noted."""
         noted, self._noted = self._noted, []

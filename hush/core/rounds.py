@@ -137,7 +137,8 @@ def loop(
     for number in range(state.round + 1, rounds + 1):
         began = time.perf_counter()
         try:
-            state, cohort, reason, refused = turn.round(state, number)
+            went = turn.skip if number <= clients.begun else turn.round
+            state, cohort, reason, refused = went(state, number)
         except BaseException:
             state.books.discard()  # the state stays as it was, and may be resumed from
             raise
@@ -215,6 +216,15 @@ class _Loop:
             state, weights=moved, clip=clip, optimizer=optimizer, average=average, downlink_error=downlink_error
         )
         return self._close(state, number, charges), total.count, None, total.refused
+
+    def skip(self, state: State, number: int) -> tuple[State, int, str | None, tuple[str, ...]]:
+        """A round that an earlier process began and did not finish: nothing of it is known, and it stays charged."""
+        if number == 1:
+            if self.scheme.poll(self.task.layout) is not None:
+                raise Mistake("the server stopped while clients voted on the coordinates: begin a new run")
+            state = self._elect(state, [])
+        state = replace(state, average=self.scheme.averaged(state.average, state.weights, number))
+        return self._close(state, number, []), 0, f"round {number}: the server was stopped in it", ()
 
     def _elect(self, state: State, charges: list[Payment]) -> State:
         """The vote on the coordinates, for a scheme that has one, and the set where it is fixed."""

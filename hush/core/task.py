@@ -133,6 +133,11 @@ class Enrolled:
         return self.problem.test
 
     @property
+    def known(self) -> tuple[tuple[Tensor, ...], tuple[Samples | None, ...]]:
+        """Who takes part, and all rows that are here: what a resumed run must find again."""
+        return (self.sizes,), (self.test, self.problem.public)
+
+    @property
     def rows(self) -> Samples:
         """Rows that show what the clients' are like."""
         found = self.sample or self.problem.test or self.problem.public
@@ -206,6 +211,11 @@ class Task:
     def shared(self) -> bool:
         """Whether several clients may hold a row."""
         return self.split.shared
+
+    @property
+    def known(self) -> tuple[tuple[Tensor, ...], tuple[Samples | None, ...]]:
+        """Who holds what, and all rows that are here: what a resumed run must find again."""
+        return (self.split.rows, self.split.starts), (self.train, self.test, self.public)
 
     @property
     def rows(self) -> Samples:

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from hush.data.samples import Samples
 from hush.errors import Mistake
 
 Array = np.ndarray[Any, Any]
+Part = Literal["train", "test"]
 _NEEDED = ("x_train", "y_train", "x_test", "y_test")
 _PUBLIC = ("x_public", "y_public")
 # What numpy and zipfile raise on damaged bytes: RuntimeError for a false "encrypted" flag, MemoryError for a
@@ -46,16 +47,19 @@ class Content:
     sha256: str
 
 
-def read(path: Path) -> Content:
+def read(path: Path, part: Part | None = None) -> Content:
     """Inputs are taken as they are (float32, unscaled); integer targets are classes, floats are values.
 
-    Nothing in the file is ever executed: pickled objects are refused.
+    Nothing in the file is ever executed: pickled objects are refused. With `part` these rows alone are needed, and
+    stand in for the others where there are none.
     """
     arrays, sha256 = _arrays(path)
-    missing = [name for name in _NEEDED if name not in arrays]
+    needed = _NEEDED if part is None else (f"x_{part}", f"y_{part}")
+    missing = [name for name in needed if name not in arrays]
     if missing:
-        raise Mistake(f"{path} has no array {missing[0]!r}: save it with {', '.join(_NEEDED)}")
-    train, test = _samples(arrays, "train", path), _samples(arrays, "test", path)
+        raise Mistake(f"{path} has no array {missing[0]!r}: save it with {', '.join(needed)}")
+    there = {name: f"x_{name}" in arrays or part is None for name in ("train", "test")}
+    train, test = (_samples(arrays, name if found else str(part), path) for name, found in there.items())
     public = None
     if any(name in arrays for name in _PUBLIC):
         lacking = [name for name in _PUBLIC if name not in arrays]

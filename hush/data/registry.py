@@ -34,7 +34,8 @@ class DataSet:
     `columns` hold one value per training row, to split by. `public` rows belong to no client and may be
     shown to anyone. `classes` is 1 if the targets are numbers. `source` says where the set came from,
     `digest` how its content was checked. `notes` say what was fitted on the data, for the privacy card.
-    `split` is the column to split by, where the set has its own clients.
+    `split` is the column to split by, where the set has its own clients. `features` are the names of the columns of
+    records.
     """
 
     name: str
@@ -47,16 +48,18 @@ class DataSet:
     public: Samples | None = None
     notes: tuple[str, ...] = ()
     split: str | None = None
+    features: tuple[str, ...] = ()
 
 
-def load(name: str | Path, say: Say = say_aloud, seed: int = 0) -> DataSet:
+def load(name: str | Path, say: Say = say_aloud, seed: int = 0, part: npz.Part | None = None) -> DataSet:
     """A known set by its name, fetched if need be, an .npz file or the schema (.toml) of records by its path.
 
-    `seed` draws the test rows of records; the other sets have their own.
+    `seed` draws the test rows of records; the other sets have their own. `part`: of an .npz file these rows alone are
+    needed, and stand in for the others.
     """
     path = Path(name)
     if path.suffix == ".npz":
-        return _from_npz(path)
+        return _from_npz(path, part)
     place = schema_of(name, say)
     if place is not None:
         mine = path.suffix == ".toml"
@@ -110,8 +113,8 @@ def _bundled() -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     return table[:, :-1].reshape(-1, 8, 8), table[:, -1]
 
 
-def _from_npz(path: Path) -> DataSet:
-    content = npz.read(path)
+def _from_npz(path: Path, part: npz.Part | None) -> DataSet:
+    content = npz.read(path, part)
     return DataSet(
         path.stem,
         content.train,
@@ -179,6 +182,7 @@ def _from_records(
         public=public,
         notes=notes,
         split="client",
+        features=found.names,
     )
 
 

@@ -11,7 +11,7 @@ from hush.catalogue.values import Settings
 from hush.core.protocols import named
 from hush.core.scheme import Scheme
 from hush.core.spec import Plan, Spec
-from hush.core.task import Task
+from hush.core.task import Registered
 from hush.errors import Mistake
 from hush.experiment.config import Config
 from hush.parts.aggregators import SecureSum
@@ -20,7 +20,7 @@ from hush.privacy.events import Event
 from hush.privacy.shown import shown
 
 
-def noise(config: Config, entry: Entry, settings: Settings, task: Task) -> float | None:
+def noise(config: Config, entry: Entry, settings: Settings, task: Registered) -> float | None:
     """The smallest multiplier that keeps to epsilon over all rounds and the vote, or the one that was given."""
     scheme, population = config.scheme, task.clients
     if scheme.epsilon is None or scheme.delta is None:
@@ -77,7 +77,7 @@ def _summed(config: Config, scheme: Scheme) -> Scheme:
     return replace(scheme, aggregator=SecureSum(**known))
 
 
-def _event(scheme: Scheme, task: Task) -> Event:
+def _event(scheme: Scheme, task: Registered) -> Event:
     """What a round of a scheme that protects records releases."""
     found = scheme.trainer.event(1, scheme.sampling, task)
     if found is None:
@@ -85,7 +85,7 @@ def _event(scheme: Scheme, task: Task) -> Event:
     return found
 
 
-def _factor(config: Config, scheme: Scheme, task: Task) -> float:
+def _factor(config: Config, scheme: Scheme, task: Registered) -> float:
     """The multiplier of a scheme's noise over the one that a round's budget asks for; `scheme` has the multiplier 1.
 
     model: the released noise, with the shares of the whole cohort, has the budget's. server: the noise of those that

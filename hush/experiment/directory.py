@@ -17,8 +17,10 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from hush.core.rounds import Report
+from hush.core.clients import Clients
+from hush.core.rounds import Report, loop
 from hush.core.state import State
+from hush.core.task import Task
 from hush.data import files
 from hush.data.fetch import Say
 from hush.data.sparse import Sparse
@@ -29,12 +31,13 @@ from hush.experiment.population import quiet
 from hush.experiment.report import page
 from hush.experiment.resolving import DELTA, Experiment
 from hush.experiment.statement import facts
-from hush.federation.simulated import Simulated, rounds
+from hush.federation.simulated import Simulated
 from hush.models.kernels import kernels
 from hush.models.metrics import evaluate, mean
 from hush.models.weights import load
 from hush.privacy.card import card
 from hush.privacy.ledger import Ledger
+from hush.random.seeds import SecretSeed
 
 Row = dict[str, Any]
 UNKNOWN = "kernels that were not written down"
@@ -78,6 +81,7 @@ class _Desk:
     ledger: Ledger
     log: _Log
     kernels: dict[str, str]  # by the first round that they computed
+    each: bool = False  # whether every round is kept before the next
     done: tuple[State, Row] | None = None  # the last round of the log and what vouches for it, not yet kept
     due: float = -math.inf
 
@@ -86,16 +90,22 @@ class _Desk:
         self.done = state, {**best, **self.log.facts(), "kernels": self.kernels}
         if time.monotonic() >= self.due:
             self.keep()
+        elif self.each:
+            self._save()
 
     def keep(self) -> None:
         """Write the last round's checkpoint, if it is not yet, and what a reader sees of it."""
         if self.done is None or not self.done[0].current:  # a failed round has left nothing to go on from
             return
         began = time.monotonic()
-        self.log.flush()
-        checkpoint.save_state(self.path / CHECKPOINT, *self.done)
+        self._save()
         self.show(self.done[0])
         self.done, self.due = None, time.monotonic() + max(REST, SHARE * (time.monotonic() - began))
+
+    def _save(self) -> None:
+        assert self.done is not None
+        self.log.flush()
+        checkpoint.save_state(self.path / CHECKPOINT, *self.done)
 
     def show(self, state: State) -> None:
         """The card and the page."""
@@ -143,16 +153,25 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def execute(experiment: Experiment, path: Path, same_cpu: bool = False, say: Say = quiet) -> Iterator[Row]:
+def execute(
+    experiment: Experiment,
+    path: Path,
+    same_cpu: bool = False,
+    say: Say = quiet,
+    clients: Clients | None = None,
+    secret: SecretSeed | None = None,
+) -> Iterator[Row]:
     """Train in the directory, from its checkpoint if it has one; yields each round's row once written.
 
     `same_cpu`: refuse to go on where other kernels compute than those that the run had. Else `say` hears of it.
+    `clients`: who trains, simulated ones if not given. Clients elsewhere answer a round once: each is kept before the
+    next begins. `secret`: the server's own draws; those of a simulation if not given.
     """
     try:
         with _locked(path):
             for left in files.drafts(path) | files.drafts(path / CHECKPOINT.parent):
                 left.unlink(missing_ok=True)  # of a process that was killed while it wrote
-            yield from _execute(experiment, path, same_cpu, say)
+            yield from _execute(experiment, path, same_cpu, say, clients, secret)
     except OSError as error:
         if not files.full(error):
             raise
@@ -161,8 +180,10 @@ def execute(experiment: Experiment, path: Path, same_cpu: bool = False, say: Say
         ) from error
 
 
-def _execute(experiment: Experiment, path: Path, same_cpu: bool, say: Say) -> Iterator[Row]:
-    wanted, task = experiment.config, experiment.task
+def _execute(
+    experiment: Experiment, path: Path, same_cpu: bool, say: Say, clients: Clients | None, secret: SecretSeed | None
+) -> Iterator[Row]:
+    wanted, task, elsewhere = experiment.config, experiment.task, clients is not None
     saved, log, spent = path / CHECKPOINT, path / "rounds.jsonl", path / "privacy.json"
     best: dict[str, Any] = dict.fromkeys(("best_accuracy", "best_balanced", "best_auroc", "best_round"))
     state, written, facts = None, None, dict[str, Any]()
@@ -186,23 +207,35 @@ def _execute(experiment: Experiment, path: Path, same_cpu: bool, say: Say) -> It
         )
     if before != here and number <= wanted.run.rounds:
         charged = 0 if state is None else state.participation.charged
-        say(_move(path, before, here, number, same_cpu, experiment.scheme.private and len(ledger.events) > charged))
+        say(
+            _move(
+                path,
+                before,
+                here,
+                number,
+                same_cpu,
+                not elsewhere and experiment.scheme.private and len(ledger.events) > charged,
+            )
+        )
         ran[str(number)] = here
         if state is not None:  # before anything is computed: should this process die, the next one knows of it
             checkpoint.save_state(saved, state, {**facts, "kernels": ran})
-    desk = _Desk(experiment, path, ledger, written, ran)
+    desk = _Desk(experiment, path, ledger, written, ran, elsewhere)
+    if clients is None:
+        assert isinstance(task, Task)
+        clients = Simulated(wanted.run.block, workers=wanted.run.workers, engine=experiment.engine).of(task)
     try:
-        for report in rounds(
+        for report in loop(
             experiment.scheme,
-            task,
+            clients,
             rounds=wanted.run.rounds,
             seed=wanted.run.seed,
             delta=wanted.scheme.delta or DELTA,
             accountant=wanted.scheme.accountant,
-            transport=Simulated(wanted.run.block, workers=wanted.run.workers, engine=experiment.engine),
             ledger=ledger,
+            secret=secret,
             state=state,
-            replay=True,
+            replay=not elsewhere,
         ):
             row = _row(report, experiment, best)
             if len(ran) > 1 and str(report.round) in ran:
@@ -273,8 +306,9 @@ def _row(report: Report, experiment: Experiment, best: dict[str, Any]) -> Row:
 def _fingerprint(experiment: Experiment) -> str:
     """A digest of the weights, the split, the data and own code: a resumed run must have the very same."""
     digest, task = hashlib.sha256(), experiment.task
-    parts = [*task.model.state_dict().values(), task.split.rows, task.split.starts]
-    for samples in (task.train, task.test, task.public):
+    held, rows = task.known
+    parts = [*task.model.state_dict().values(), *held]
+    for samples in rows:
         parts += [*_tensors(samples.inputs), samples.targets] if samples is not None else []
     for part in parts:
         digest.update(part.contiguous().numpy().data)

@@ -13,6 +13,7 @@ from hush.catalogue.values import Settings
 from hush.data import partition
 from hush.data.fetch import Say, ready
 from hush.data.known import known
+from hush.data.npz import Part
 from hush.data.public import public_batch
 from hush.data.registry import DataSet, load
 from hush.data.samples import Samples, Split, samples
@@ -51,9 +52,9 @@ DATA_DEFAULTS = {
 RECORDS = DataDefaults(cohort=3, loss=BINARY, rate=0.01)  # records with a yes or no to predict
 
 
-def found(name: str, seed: int) -> DataSet:
+def found(name: str, seed: int, part: Part | None = None) -> DataSet:
     """The named set, with nothing in it that would train without a word and mean something else."""
-    data = load(name, seed=seed) if ".py:" not in name else _own(name)
+    data = load(name, seed=seed, part=part) if ".py:" not in name else _own(name)
     shape = data.train.inputs.shape
     if len(shape) == 4 and shape[3] <= 4 < shape[1]:
         raise Mistake(
@@ -100,10 +101,19 @@ def split(config: Config, data: DataSet, defaults: DataDefaults, entry: Entry) -
     return config.model_copy(update={"data": wanted}), _parts(wanted, data, defaults, config.run.seed)
 
 
+def sites(config: Config, count: int) -> Config:
+    """The configuration of a server, whose clients are elsewhere."""
+    if config.data.clients not in (None, count):
+        raise Mistake(f"clients={config.data.clients}, and {count} sites are on the roster: leave clients out")
+    return config.model_copy(update={"data": config.data.model_copy(update={"partition": "sites"})})
+
+
 def _parts(wanted: DataTable, data: DataSet, defaults: DataDefaults, seed: int) -> Split:
     rows = len(data.train)
     if wanted.partition == "pooled":
         return partition.iid(rows, 1, seed)
+    if wanted.partition == "sites":
+        raise Mistake("partition='sites' is that of a server, whose clients are elsewhere: `hush server` takes it")
     clients = wanted.clients or min(defaults.clients, rows)
     if wanted.partition == "iid":
         return partition.iid(rows, clients, seed, wanted.size)

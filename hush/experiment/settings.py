@@ -18,7 +18,7 @@ class DataTable(Table):
 
     name: str = setting("A set by name, a schema.toml, an .npz, or file.py:function.", "fashion-mnist")
     clients: Count | None = setting("Registered clients.")
-    partition: Literal["iid", "shards", "dirichlet", "column", "pooled"] | None = setting(
+    partition: Literal["iid", "shards", "dirichlet", "column", "pooled", "sites"] | None = setting(
         "How rows are dealt to clients.", usual="iid"
     )
     size: Count | None = setting("Rows of each client, with partition iid.")

@@ -5,7 +5,7 @@ from typing import Any
 
 from hush.core.scheme import Scheme
 from hush.core.state import State
-from hush.core.task import Task
+from hush.core.task import Registered
 from hush.experiment.resolving import DELTA, Experiment
 from hush.privacy.events import BatchSampling, Event
 from hush.privacy.facts import Facts
@@ -42,7 +42,7 @@ def facts(experiment: Experiment, state: State, events: Sequence[Event]) -> Fact
         **(_batches(events, delta, wanted.scheme.accountant) if level == "record" and events else {}),
         assumptions=(
             *(() if sampling.kind == "once" else (_cohorts(experiment.scheme.secure),)),
-            *((_SHARED,) if experiment.task.split.shared else ()),
+            *((_SHARED,) if experiment.task.shared else ()),
         ),
         uncovered=experiment.scheme.uncovered,
         unnoised=(
@@ -80,7 +80,7 @@ def _secure(experiment: Experiment, rounds: int, delta: float) -> dict[str, Any]
     return {"integers": whole, "secure": found.mode, "servers": found.servers, "corrupt": found.corrupt}
 
 
-def _integers(scheme: Scheme, task: Task, rounds: int, delta: float) -> IntegerSum | None:
+def _integers(scheme: Scheme, task: Registered, rounds: int, delta: float) -> IntegerSum | None:
     """The integer noise, and what the published bounds say of it."""
     source = scheme.source
     if source is None or source.integer is None:

@@ -32,6 +32,8 @@ class Charter:
     roster      SHA-256 of the numbers and public keys of all registered clients, where sums are secure
     weights, public, layout   SHA-256 of the first weights, of the public batch, of the names and shapes of the weights
     server      the server's public key; empty in a simulation
+    problem     what a client makes its model and its rows of, as hush.experiment.brief writes it; empty where it is
+                given both otherwise
     """
 
     run: str
@@ -46,7 +48,8 @@ class Charter:
     layout: str
     roster: str = ""
     server: str = ""
-    format: int = 1
+    problem: str = ""
+    format: int = 2
 
     @cached_property
     def json(self) -> str:
@@ -82,7 +85,7 @@ class Charter:
             same = charter.json == text
         except (ValueError, RecursionError) as error:
             raise Refused(f"this is no charter of hush: {error}") from None
-        if not same or charter.format != 1:
+        if not same or charter.format != 2:
             raise Refused("this charter is not written as hush writes it, or by another version")
         return charter
 

@@ -34,6 +34,10 @@ class Claims:
                 files.write(self.path, json.dumps(after).encode())
             self._last = after
 
+    def last(self, run: str) -> int:
+        """The last round of a run that was claimed; 0 if none was."""
+        return max(0, self._last.get(run, ("", 0))[1])
+
     def _read(self) -> None:
         if self.path is None or not self.path.exists():
             return

@@ -79,6 +79,11 @@ class Sessions:
             **digests(self._problem),
         )
 
+    @property
+    def begun(self) -> int:
+        """None: rounds are repeated by the same draws."""
+        return 0
+
     def collect(self, order: Order) -> Total:
         """A round over bytes."""
         if self._charter is None:

@@ -25,6 +25,7 @@ class Policy:
     share     the least multiplier of the noise in its own upload
     secure    only sums that the server cannot take apart
     clients   the fewest clients that a secure sum may be opened over
+    corrupt   the least fraction of a cohort that may collude with the server without opening more than one sum
     rounds    the most rounds of training that it answers
     epsilon   the most that it spends over all rounds of its ledger, by view (server, colluding, upload), at its `delta`
 
@@ -37,6 +38,7 @@ class Policy:
     share: float = 0.0
     secure: bool = False
     clients: int = 0
+    corrupt: float = 0.0
     rounds: int | None = None
     epsilon: Mapping[str, float] = field(default_factory=dict)
     delta: float = DELTA
@@ -57,6 +59,9 @@ class Policy:
             raise Refused("this client demands a secure sum, and the charter's scheme has none")
         if self.secure and secrecy is not None and secrecy.servers != 1:
             raise Refused("both halves of a sum of two servers would travel in one message: take one server")
+        if self.corrupt and (secrecy is None or secrecy.corrupt < self.corrupt):
+            found = "no secure sum" if secrecy is None else f"a secure sum against {secrecy.corrupt:.0%}"
+            raise Refused(f"the charter has {found}, and this client asks for {self.corrupt:.0%} that may collude")
         if self.rounds is not None and charter.rounds > self.rounds:
             raise Refused(f"the charter has {charter.rounds} rounds, and this client answers {self.rounds} at most")
         if self.clients and secrecy is None:

@@ -15,6 +15,7 @@ from hush.errors import Aborted, Mistake, Refused
 from hush.federation import messages
 from hush.federation.channel import Channel
 from hush.federation.charter import mark_of
+from hush.federation.claims import Claims
 from hush.federation.messages import Message
 
 MOST = 1e6  # of a number of an upload: weights of a model are far below
@@ -35,21 +36,36 @@ class Remote:
     charter: str
     keys: Mapping[int, bytes]
     timeout: float | None = None
+    claims: Claims | None = None  # of the server: rounds whose plans have left, whatever became of them
+    simulation: bool = False  # a rehearsal, whose draws repeat
     dropped: Callable[[int], None] | None = None  # hears of each client whose answer was not taken
+    taken: Callable[[int, tuple[int, ...]], None] | None = None  # hears whose uploads a round took
 
     def begin(self, terms: Opening) -> None:
         """The charter was agreed to before. Draws that others could repeat are refused: cohorts, the server's noise."""
         source, secret = terms.scheme.source, terms.secret
-        if not secret.repeatable:
+        if self.simulation or not secret.repeatable:
             return
         if source is None or not source.correlated:
             raise Mistake("draws that repeat are for simulations: give secret=SecretSeed.system() to a server")
         if secret.value is not None and secret.value < GUESSED:
             raise Mistake("a secret seed below 2^64 may be guessed: take one of 128 bits from the operating system")
 
+    @property
+    def begun(self) -> int:
+        """The last round whose plans have left in an earlier process of the server."""
+        return 0 if self.claims is None else self.claims.last(self.run)
+
     def collect(self, order: Order) -> Total:
         """The total of the uploads of whoever answers in time."""
         scheme, plan, cohort = order.scheme, order.plan, order.cohort.tolist()
+        if self.claims is not None:
+            try:
+                self.claims.claim(self.run, self.charter, plan.round)
+            except Refused as why:
+                raise Mistake(
+                    f"round {plan.round} was begun before by a server that was stopped: begin a new run"
+                ) from why
         sent = self._plans(order)
         spec = scheme.specs(scheme.width(plan), plan.clip)[-1]
         references = {client: messages.reference(message.digest, client) for client, message in sent.items()}
@@ -79,6 +95,7 @@ class Remote:
         round = scheme.aggregator.open(asked, people, unpack)
         waiting = {client: self._with_roster(message, people).data for client, message in sent.items()}
         refused: list[str] = []
+        answered = dict.fromkeys(cohort, False)
         try:
             while waiting:
                 answers, declined = self.channel.phase(round.phase, waiting, self.timeout)
@@ -89,12 +106,17 @@ class Remote:
                         if client in answers:
                             self._count(order, client, answers[client], spec.form.length(spec.size))
                             round.take(client, answers[client])
+                        answered[client] = client in answers
                     except Refused as why:
+                        answered[client] = False
                         refused.append(f"client {client}: {why}")
                         if self.dropped is not None:
                             self.dropped(client)
                 waiting = round.advance()
             total = round.total()
+            if self.taken is not None:
+                present = tuple(client for client, there in answered.items() if there)
+                self.taken(plan.round, present if total.survivors is None else tuple(total.survivors))
         except Aborted as why:
             why.refused = (*refused, *why.refused)
             raise

@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import replace
-from threading import Lock
+from threading import Lock, Thread
 
 import numpy as np
 import torch
@@ -19,6 +20,7 @@ from hush.errors import Aborted, Mistake, Refused
 from hush.federation import messages
 from hush.federation.charter import Charter, roster_digest
 from hush.federation.claims import Claims
+from hush.federation.notebook import Notebook
 from hush.federation.policy import Policy, largest
 from hush.models.metrics import evaluate
 from hush.models.weights import flatten
@@ -37,7 +39,9 @@ class ClientSession:
 
     A plan is unpacked, held against the charter and the policy, claimed and charged to the client's own ledger, in this
     order, before anything is trained. `memory` is what the client keeps between rounds; who holds the session settles
-    or discards it, when it is known whether the upload was taken. What a server sends wrongly is Refused.
+    or discards it, when it is known whether the upload was taken. With a `notebook` it is kept on disk, and the server
+    says with the next plan whether it was. `ahead`: train on a thread from the plan on, while the phases of a secure
+    sum that need no numbers are answered. What a server sends wrongly is Refused.
 
     The name of its draws is the number that it is registered under. Where it is not a `simulation`, its draws are the
     operating system's, and claims and ledger are on disk: another process of the same client knows what it answered.
@@ -57,6 +61,8 @@ class ClientSession:
         claims: Claims | None = None,
         policy: Policy | None = None,
         engine: Engine = Engine(),
+        notebook: Notebook | None = None,
+        ahead: bool = False,
         simulation: bool = False,
     ) -> None:
         if len(own) != 1 or len(draws) != 1:
@@ -85,17 +91,21 @@ class ClientSession:
         self.charter, self.policy, self.memory, self.ledger = charter, policy, Memory(), ledger
         self._scheme, self._problem, self._own, self._draws = scheme, problem, own, draws
         self._identity, self._engine, self._claims = identity, engine, claims
+        self._notebook, self._ahead = notebook, ahead
         self._start = flatten(problem.model)
-        self.policy.weigh(self._least())
+        self.policy.weigh(smallest_event(scheme, self._enrolled))
         self._live: dict[tuple[Coordinates, int], Tensor | None] = {}  # the set that was derived last
         self._round: ClientRound | None = None
         self._numbers: Callable[[], Tensor] | None = None
 
     @alone
-    def answer(self, data: bytes) -> bytes:
-        """What this client says to a message; Refused where it does not take part. One at a time, from any thread."""
+    def answer(self, data: bytes, taken: int | None = None) -> bytes:
+        """What this client says to a message; Refused where it does not take part. One at a time, from any thread.
+
+        taken: the last round of which the server has taken its upload, where it says so.
+        """
         try:
-            return self._go_on(data) if data[: len(DOWN)] == DOWN else self._begin(data)
+            return self._go_on(data) if data[: len(DOWN)] == DOWN else self._begin(data, taken)
         except (Mistake, Aborted, ArithmeticError) as why:  # numbers of a plan that no arithmetic takes
             raise Refused(str(why)) from why
 
@@ -108,16 +118,7 @@ class ClientSession:
         joined.catch_up(events)
         return views(events, joined, self.policy.delta, "pld")
 
-    def _least(self) -> Event | None:
-        """The event of a round of the largest cohort, in which this client's share of the noise is the smallest."""
-        scheme, population = self._scheme, self.charter.population
-        live = torch.arange(scheme.coordinates.count(self._problem.layout))
-        floor = (1 - scheme.spare) * largest(scheme, population)
-        plan = Plan(1, self._start, live, scheme.sampling.cohort(population), floor, spare=scheme.spare)
-        event = scheme.event(replace(plan, clip=scheme.specs(len(live))[-1].clip), self._enrolled)
-        return None if event is None else least(event)
-
-    def _begin(self, data: bytes) -> bytes:
+    def _begin(self, data: bytes, taken: int | None) -> bytes:
         """The first message of a round: the plan, and of a secure sum its cohort."""
         roster: Roster = ()
         if self._scheme.secure:
@@ -125,6 +126,8 @@ class ClientSession:
             if not self._people.issuperset(roster):
                 raise Refused("the cohort has clients that are not on the charter's roster: refused")
         self.memory.discard()  # of a round whose upload nobody said was taken
+        if self._notebook is not None and taken is not None:
+            self.memory = self._notebook.turn(taken)
         number = messages.round_of(data)
         scheme = self._scheme_of(number)
         plan = self._plan(scheme, data, number)
@@ -139,12 +142,18 @@ class ClientSession:
         records = int(block.sizes[0])
         joined = scheme.aggregator.join(asked, roster, self._identity, records)
         self._charge(scheme, plan)  # when all else is right: a server cannot make a client pay for nothing
-        if joined is None:
+
+        def train() -> Tensor:
             row = scheme.client(block, plan, self._engine)[0]
+            if self._notebook is not None:
+                self._notebook.note(self.memory, number)
+            return row
+
+        if joined is None:
             weight = records if spec.weighted else None
             reference = messages.reference(messages.digest(data), self._draws.names[0])
-            return messages.pack_upload(row, number, reference, spec.form, weight).data
-        self._round, self._numbers = joined, lambda: scheme.client(block, plan, self._engine)[0]
+            return messages.pack_upload(train(), number, reference, spec.form, weight).data
+        self._round, self._numbers = joined, _started(train) if self._ahead else train
         return joined.first(self._numbers)
 
     def _go_on(self, data: bytes) -> bytes:
@@ -188,6 +197,31 @@ class ClientSession:
             self._claims.claim(self.charter.run, self.charter.digest, plan.round)
             if event is not None:
                 self.ledger.record(event)
+
+
+def smallest_event(scheme: Scheme, enrolled: Enrolled) -> Event | None:
+    """The event of a round of the largest cohort, in which a client's share of the noise is the smallest."""
+    population, problem = enrolled.clients, enrolled.problem
+    live = torch.arange(scheme.coordinates.count(problem.layout))
+    floor = (1 - scheme.spare) * largest(scheme, population)
+    weights = flatten(problem.model)
+    plan = Plan(1, weights, live, scheme.sampling.cohort(population), floor, spare=scheme.spare)
+    event = scheme.event(replace(plan, clip=scheme.specs(len(live))[-1].clip), enrolled)
+    return None if event is None else least(event)
+
+
+def _started(train: Callable[[], Tensor]) -> Callable[[], Tensor]:
+    """The same, begun at once on a thread of its own, which dies with the process."""
+    found: Future[Tensor] = Future()
+
+    def go() -> None:
+        try:
+            found.set_result(train())
+        except BaseException as why:
+            found.set_exception(why)
+
+    Thread(target=go, daemon=True, name="training").start()
+    return found.result
 
 
 def _deployed(charter: Charter, scheme: Scheme, draws: Draws, ledger: Ledger, claims: Claims) -> None:

@@ -58,6 +58,11 @@ class Blocks:
     def begin(self, terms: Opening) -> None:
         """They need nothing."""
 
+    @property
+    def begun(self) -> int:
+        """None: rounds are repeated by the same draws."""
+        return 0
+
     def collect(self, order: Order) -> Total:
         """The total of the cohort's uploads."""
         scheme, plan, cohort, secret, books = order.scheme, order.plan, order.cohort, order.secret, order.books

@@ -1,0 +1,182 @@
+"""A site of a real federation: its rows, its policy, its ledger, and what it agrees to."""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hush.core.task import Population
+from hush.data import files
+from hush.data.samples import Samples, Split
+from hush.errors import Mistake, Refused
+from hush.experiment.brief import Brief
+from hush.experiment.consent import described
+from hush.experiment.offer import Offer, opened
+from hush.experiment.rules import Rules
+from hush.federation.cellnet import Cell, Ears
+from hush.federation.claims import Claims
+from hush.federation.kit import Kit
+from hush.federation.notebook import Notebook
+from hush.federation.session import ClientSession
+from hush.federation.site import Agreed, Site
+from hush.privacy.ledger import Ledger
+from hush.random.draws import Draws
+from hush.random.seeds import SecretSeed
+from hush.secure.keys import Identity
+
+Say = Callable[..., None]
+FLUSH = 0.2  # seconds
+
+
+@dataclass(frozen=True)
+class _Answering:
+    """A session under a charter."""
+
+    session: ClientSession
+
+    @property
+    def digest(self) -> str:
+        """The charter's."""
+        return self.session.charter.digest
+
+    def answer(self, data: bytes, taken: int | None = None) -> bytes:
+        """To a message of a round."""
+        return self.session.answer(data, taken)
+
+
+@dataclass
+class Office:
+    """What a site decides: which rows it offers, which charters it accepts, and what it has spent.
+
+    accept: the digest of a charter that the operator has read and accepts; charters that were accepted before are
+    remembered, and rules may decide on others. look: see the charter in place of agreeing to it.
+    """
+
+    own: Kit
+    data: Path | None
+    rules: Rules
+    say: Say
+    accept: str | None = None
+    code: Path | None = None
+    look: bool = False
+    seen: Offer | None = None
+    _rows: dict[str, Samples] = field(default_factory=dict)
+
+    def join(self, facts: dict[str, Any]) -> dict[str, Any]:
+        """Load the rows; how many there are is said where the scheme needs it to be public."""
+        if self.look:
+            return {"records": 1 if facts.get("records") is True else None}
+        rows = self._own(Brief.read(str(facts.get("problem"))))
+        asked = facts.get("records") is True
+        self.say("data", records=len(rows), told=asked)
+        return {"records": len(rows) if asked else None}
+
+    def agree(self, tensors: dict[str, Tensor], texts: dict[str, str]) -> Agreed:
+        """Open a session under the charter, if it is accepted."""
+        offer = opened(self.own, tensors, texts, self.code)
+        if self.look:
+            self.seen = offer
+            raise Refused("its operator is reading the charter")
+        self._accepted(offer)
+        self.rules.check_scheme(offer.scheme)
+        number = offer.names.index(self.own.name)
+        rows = self._own(offer.brief)
+        state, secret = self.own.state, self.own.simulation
+        place = state / "ledger.json" if self.rules.ledger is None else self.rules.ledger
+        draws = Draws(SecretSeed.system() if secret is None else SecretSeed.simulated(secret), (number,))
+        session = ClientSession(
+            offer.charter,
+            offer.scheme,
+            offer.problem,
+            Population(rows, Split.of([range(len(rows))])),
+            draws,
+            identity=Identity(self.own.identity_seed),
+            roster=offer.roster,
+            ledger=Ledger.load(place) if place.exists() else Ledger(place, {"site": self.own.name}),
+            claims=Claims(state / "claims.json"),
+            policy=self.rules.policy,
+            engine=offer.brief.trained,
+            notebook=Notebook(state / f"memory-{offer.charter.digest[:16]}.safetensors"),
+            ahead=True,
+            simulation=secret is not None,
+        )
+        self._remember(offer)
+        self.say("agreed", charter=offer.charter.digest[:16], rounds=offer.charter.rounds)
+        return _Answering(session)
+
+    def _own(self, brief: Brief) -> Samples:
+        """The site's rows as the problem has them; loaded once for each."""
+        if self.data is None:
+            raise Mistake("this site's rows are needed: name them with --data")
+        if brief.json not in self._rows:
+            self.rules.check_columns(brief.used)
+            found = brief.rows(self.data, self.own.state)
+            most = len(found) if self.rules.rows is None else min(self.rules.rows, len(found))
+            self._rows[brief.json] = found if most == len(found) else found.rows(torch.arange(most))
+        return self._rows[brief.json]
+
+    @property
+    def _known(self) -> Path:
+        return self.own.state / "accepted.json"
+
+    def _remembered(self) -> dict[str, dict[str, str]]:
+        return dict(json.loads(self._known.read_text())) if self._known.exists() else {}
+
+    def _accepted(self, offer: Offer) -> None:
+        """Refuse a charter that nobody here has accepted, or a roster with others than those that were."""
+        digest, known = offer.charter.digest, self._remembered()
+        if digest in known:
+            return
+        if self.accept is not None and len(self.accept) >= 16 and digest.startswith(self.accept.lower()):
+            return
+        if self.accept is not None:
+            raise Refused(f"the charter is {digest[:16]}, and this site's operator accepts {self.accept[:16]}")
+        if not self.rules.by_rule:
+            raise Refused(
+                f"the charter {digest[:16]} is not accepted: read it with --show, then --accept {digest[:16]}"
+            )
+        pinned = {name: key for one in known.values() for name, key in one.items()}
+        now = {name: key.hex() for name, (_, key) in zip(offer.names, offer.roster, strict=True)}
+        strangers = [name for name, key in now.items() if pinned and pinned.get(name) != key]
+        if strangers:
+            raise Refused(
+                f"the roster has {strangers[0]}, which is not on one that this site accepted: read the charter with"
+                f" --show, then --accept {digest[:16]}"
+            )
+
+    def _remember(self, offer: Offer) -> None:
+        """The charter and its roster: later charters that are accepted by rule have nobody else."""
+        people = {name: key.hex() for name, (_, key) in zip(offer.names, offer.roster, strict=True)}
+        files.write(self._known, json.dumps({**self._remembered(), offer.charter.digest: people}).encode())
+
+
+def take_part(
+    own: Kit,
+    data: Path | None,
+    rules: Rules,
+    version: str,
+    say: Say,
+    accept: str | None = None,
+    code: Path | None = None,
+    show: bool = False,
+) -> str:
+    """Until the run is over: what the server says of it. `show`: the charter in words, and no more."""
+    office = Office(own, data, rules, say, accept, code, show)
+    site = Site(office, version, say)
+    cell = Cell(own, Ears(site.heard, site.joined, site.left))
+    site.send = cell.send
+    cell.start()
+    try:
+        return site.run()
+    except Mistake:
+        if office.seen is None:
+            raise
+        return described(office.seen, rules)
+    finally:
+        time.sleep(FLUSH)  # what was said last is still on its way
+        cell.stop()

@@ -1,0 +1,219 @@
+"""The server of a real federation: it waits for its sites, offers them a charter and trains with them."""
+
+import json
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from hush.core.task import Population, Problem
+from hush.data import files
+from hush.data.samples import Split
+from hush.errors import Mistake
+from hush.experiment import config as configuration
+from hush.experiment import directory, population
+from hush.experiment.brief import Brief, brief
+from hush.experiment.config import Config
+from hush.experiment.directory import Row
+from hush.experiment.offer import offered
+from hush.experiment.preparing import Prepared, prepare
+from hush.experiment.resolving import DELTA, Experiment, resolve
+from hush.federation import envelopes, kit
+from hush.federation.cellnet import Cell, Ears
+from hush.federation.charter import Charter, digests, roster_digest
+from hush.federation.claims import Claims
+from hush.federation.envelopes import Kind
+from hush.federation.kit import Kit
+from hush.federation.remote import Remote
+from hush.federation.sites import Network, Sites
+from hush.parts.aggregators.secure import run_name
+from hush.parts.trainers.cohort import choose
+from hush.random.seeds import SecretSeed
+
+Say = Callable[..., None]
+PATIENCE = 10.0  # seconds between two lines on who is waited for
+
+
+@dataclass(frozen=True)
+class Hosted:
+    """A federation that is about to train: `rows` does, a round at a time."""
+
+    experiment: Experiment
+    charter: Charter
+    rows: Iterator[Row]
+
+
+@dataclass
+class _Taken:
+    """Whose uploads were taken, on disk before the round's checkpoint: a site hears of it with its next question."""
+
+    path: Path
+    names: tuple[str, ...]
+    rounds: dict[str, list[int]] = field(default_factory=dict)
+
+    def read(self, sites: Sites) -> None:
+        """What an earlier process of the server wrote."""
+        if self.path.exists():
+            self.rounds = json.loads(self.path.read_text())
+        for name, known in self.rounds.items():
+            sites.took(name, known[-1] if known else envelopes.NONE)
+
+    def note(self, round: int, clients: tuple[int, ...]) -> None:
+        """The two last rounds of each: the last one counts only where it was finished."""
+        for client in clients:
+            known = self.rounds.setdefault(self.names[client], [])
+            self.rounds[self.names[client]] = [*known[-1:], round]
+        files.write(self.path, json.dumps(self.rounds).encode())
+
+    def settle(self, round: int, aborted: bool, sites: Sites) -> None:
+        """A round is over."""
+        for name, known in self.rounds.items():
+            if aborted and round in known:
+                known.remove(round)
+            sites.took(name, known[-1] if known else envelopes.NONE)
+
+
+@contextmanager
+def host(
+    config: Config,
+    own: Kit,
+    out: Path,
+    version: str,
+    say: Say,
+    deadline: float | None = None,
+    wait: float | None = None,
+) -> Iterator[Hosted]:
+    """The federation of a kit's sites, ready to train by a configuration in a directory; a begun run goes on.
+
+    `deadline`: seconds for each phase. `wait`: seconds after which it begins without sites that have not accepted the
+    charter; all are waited for if not given. `version`: of hush, which sites must have too. `say(event, **facts)` is
+    the log.
+    """
+    members = kit.roster(own)
+    if not members:
+        raise Mistake(f"{own.path} has no site on its roster: approve one with hush federation approve")
+    stored = out / "config.toml"
+    if stored.exists() and config.run.engine is None:
+        engine = configuration.read(stored).run.engine
+        config = config.model_copy(update={"run": config.run.model_copy(update={"engine": engine})})
+    ready = _engined(prepare(config, data=population.found(config.data.name, config.run.seed, "test")))
+    about = brief(ready, str(ready.config.run.engine))
+    asks = ready.entry.level == "record" or not ready.entry.private
+    names = tuple(one.name for one in members)
+    welcome = envelopes.seal(Kind.WELCOME, {"problem": about.json, "records": asks})
+    sites = Sites(names, version, welcome, say)
+    cell = Cell(own, Ears(sites.heard, sites.joined, sites.left))
+    sites.send = cell.send
+    cell.start()
+    say("listening", port=own.port, sites=len(names))
+    over = "the server has stopped: start this client again when it is back"
+    try:
+        sizes = _registered(sites, out, names, asks, say)
+        experiment = resolve(ready, sizes)
+        charter = _charter(experiment, about, own, members, out)
+        directory.open_directory(out, experiment.config, resume=True)
+        files.write(out / "charter.json", charter.json.encode())
+        sites.offer(offered(charter, experiment.task.problem, own))
+        _agreed(sites, charter.digest, wait, say)
+        taken = _Taken(out / "taken.json", names)
+        taken.read(sites)
+        clients = Remote(
+            experiment.task,
+            Network(sites, charter.digest),
+            charter.run,
+            charter.digest,
+            {number: one.key for number, one in enumerate(members)},
+            deadline,
+            claims=Claims(out / "begun.json"),
+            simulation=own.simulation is not None,
+            taken=taken.note,
+        )
+        secret = _secret(own)
+
+        def rows() -> Iterator[Row]:
+            for row in directory.execute(experiment, out, clients=clients, secret=secret):
+                taken.settle(row["round"], row["aborted"], sites)
+                yield row
+
+        yield Hosted(experiment, charter, rows())
+        over = f"the run is finished after {experiment.config.run.rounds} rounds"
+        sites.over(over)
+    finally:
+        cell.stop()
+
+
+def _engined(ready: Prepared) -> Prepared:
+    """With the engine that clients train by, which is in the charter."""
+    config, rows = ready.config, ready.data.test
+    if config.run.engine is not None:
+        return ready
+    problem = Problem(ready.model, ready.loss.function, rows, ready.public)
+    engine = choose(problem, Population(rows, Split.of([range(len(rows))])))
+    return replace(ready, config=config.model_copy(update={"run": config.run.model_copy(update={"engine": engine})}))
+
+
+def _registered(sites: Sites, out: Path, names: tuple[str, ...], asks: bool, say: Say) -> Tensor:
+    """How many records each site has, where that is public; they are asked once in a run."""
+    place = out / "sites.json"
+    if place.exists():
+        known = json.loads(place.read_text())
+        if tuple(known) != names:
+            raise Mistake(f"{out} was begun with other sites: choose another --out")
+        return torch.tensor(list(known.values()))
+
+    def ready() -> bool:
+        there = sites.registered
+        return len(there) == len(names) and (not asks or all(there.values()))
+
+    while not sites.gather(ready, PATIENCE):
+        say("waiting", sites=list(sites.missing) or [name for name, n in sites.registered.items() if not n])
+    found = {name: sites.registered[name] or 1 for name in names}
+    files.write(place, json.dumps(found).encode())
+    return torch.tensor(list(found.values()))
+
+
+def _charter(experiment: Experiment, about: Brief, own: Kit, members: tuple[kit.Member, ...], out: Path) -> Charter:
+    """That of the run in the directory, or a new one."""
+    scheme, place = experiment.scheme, out / "charter.json"
+    name = run_name(_secret(own)) if own.simulation is not None else secrets.token_hex(32)
+    if place.exists():
+        name = Charter.read(place.read_text()).run
+    wanted = experiment.config
+    charter = Charter(
+        run=name,
+        scheme=scheme.to_json(),
+        seed=wanted.run.seed,
+        population=len(members),
+        rounds=wanted.run.rounds,
+        delta=wanted.scheme.delta or DELTA,
+        records=int(experiment.task.sizes.min()) if scheme.level == "record" else 1,
+        roster=roster_digest(tuple((number, one.key) for number, one in enumerate(members))),
+        server=own.server.hex(),
+        problem=about.json,
+        **digests(experiment.task.problem),
+    )
+    if place.exists() and place.read_text() != charter.json:
+        raise Mistake(
+            f"{out} was begun under another charter: its sites or settings have changed; choose another --out"
+        )
+    return charter
+
+
+def _agreed(sites: Sites, digest: str, wait: float | None, say: Say) -> None:
+    """Until all have accepted the charter, or the time is up."""
+    left = wait
+    while not sites.gather(lambda: not sites.undecided(digest), PATIENCE if left is None else min(PATIENCE, left)):
+        for name, why in sites.undecided(digest).items():
+            say("undecided", site=name, why=why)
+        if left is not None:
+            left -= PATIENCE
+            if left <= 0:
+                return
+
+
+def _secret(own: Kit) -> SecretSeed:
+    return SecretSeed.system() if own.simulation is None else SecretSeed.simulated(own.simulation)

@@ -1,0 +1,91 @@
+"""A charter on its way from the server to a site: with the roster's certificates and the public batch."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from hush.core.protocols import Roster
+from hush.core.scheme import Scheme
+from hush.core.task import Problem
+from hush.data.samples import Samples
+from hush.data.sparse import Sparse
+from hush.errors import Mistake, Refused
+from hush.experiment.brief import Brief
+from hush.federation import envelopes, kit
+from hush.federation.charter import Charter, roster_digest
+from hush.federation.envelopes import Kind
+from hush.federation.kit import Kit
+from hush.secure.keys import Identity
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A charter as it came, opened: the scheme, the problem, the roster."""
+
+    charter: Charter
+    scheme: Scheme
+    brief: Brief
+    problem: Problem
+    names: tuple[str, ...]
+    roster: Roster
+
+
+def offered(charter: Charter, problem: Problem, own: Kit) -> bytes:
+    """The charter with the roster's certificates and the public batch."""
+    people = {name: pem.decode() for name, pem in kit.certificates(own).items()}
+    texts = {"charter": charter.json, "roster": json.dumps(people)}
+    return envelopes.seal_tensors(Kind.CHARTER, _packed(problem.public), texts)
+
+
+def _packed(rows: Samples | None) -> dict[str, Tensor]:
+    """Rows as tensors by name."""
+    if rows is None:
+        return {"none": torch.zeros(0)}
+    found = rows.inputs
+    if not isinstance(found, Sparse):
+        return {"inputs": found.contiguous(), "targets": rows.targets.contiguous()}
+    parts = {"starts": found.starts, "columns": found.columns, "values": found.values, "targets": rows.targets}
+    return {**{name: part.contiguous() for name, part in parts.items()}, "width": torch.tensor([found.width])}
+
+
+def opened(own: Kit, tensors: dict[str, Tensor], texts: dict[str, str], code: Path | None = None) -> Offer:
+    """A charter, with the roster's certificates and the public batch, each held against the charter's digests."""
+    charter = Charter.read(texts.get("charter", ""))
+    if bytes.fromhex(charter.server or "00") != own.server and own.simulation is None:
+        raise Refused("the charter is another server's than that of this site's kit")
+    try:
+        people = json.loads(texts.get("roster", ""))
+        pems = {str(name): str(pem).encode() for name, pem in people.items()}
+    except (ValueError, AttributeError, RecursionError):
+        raise Refused("the roster did not arrive whole") from None
+    authority = own.authority.read_bytes()
+    members = [kit.member(pem, authority) for _, pem in sorted(pems.items())]
+    names = tuple(one.name for one in members)
+    if list(names) != sorted(pems) or len(set(names)) != len(names):
+        raise Refused("the roster's certificates are not those of its names")
+    roster = tuple((number, one.key) for number, one in enumerate(members))
+    if roster_digest(roster) != charter.roster or len(roster) != charter.population:
+        raise Refused("the roster is not the charter's")
+    mine = dict(zip(names, roster, strict=True)).get(own.name)
+    if mine is None or mine[1] != Identity(own.identity_seed).public:
+        raise Refused(f"the roster does not have {own.name} with its key")
+    brief = Brief.read(charter.problem)
+    try:
+        problem = brief.problem(_unpacked(tensors), code)
+    except Mistake as why:
+        raise Refused(f"the charter's problem cannot be made here: {why}") from why
+    charter.check(problem)
+    return Offer(charter, charter.decoded(), brief, problem, names, roster)
+
+
+def _unpacked(tensors: dict[str, Tensor]) -> Samples | None:
+    """The public batch."""
+    if "inputs" in tensors and "targets" in tensors:
+        return Samples(tensors["inputs"], tensors["targets"])
+    if not {"starts", "columns", "values", "targets", "width"} <= set(tensors):
+        return None
+    starts, columns, values = (tensors[name] for name in ("starts", "columns", "values"))
+    return Samples(Sparse(starts, columns, values, int(tensors["width"])), tensors["targets"])

@@ -1,0 +1,144 @@
+"""A site's side of a network: it says hello, joins, agrees to a charter and answers questions, one after the other."""
+
+import queue
+import secrets
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from hush.errors import Mistake, Refused
+from hush.federation import envelopes
+from hush.federation.envelopes import Envelope, Kind
+
+SERVER = "server"
+SOON = 3.0  # seconds until a server that is not there is told
+Say = Callable[..., None]
+
+
+class Agreed(Protocol):
+    """A charter that was agreed to: what answers the questions under it."""
+
+    @property
+    def digest(self) -> str:
+        """The charter's."""
+        ...
+
+    def answer(self, data: bytes, taken: int | None = None) -> bytes:
+        """To a message of a round; Refused where the client does not take part."""
+        ...
+
+
+class Desk(Protocol):
+    """What a site decides for itself: see hush.experiment.client."""
+
+    def join(self, facts: dict[str, Any]) -> dict[str, Any]:
+        """What it registers, given what the federation is about; Refused where it does not take part."""
+        ...
+
+    def agree(self, tensors: dict[str, Tensor], texts: dict[str, str]) -> Agreed:
+        """To a charter, the public batch and the roster; Refused where it does not."""
+        ...
+
+
+class Site:
+    """One process of a site. Everything that comes is handled by `run`, in the order in which it came.
+
+    A question is answered once: the same one again, after a cut connection, gets the same bytes.
+    """
+
+    def __init__(self, desk: Desk, version: str, say: Say) -> None:
+        self.send: Callable[[str, bytes], bool] = lambda peer, data: False
+        self._desk, self._version, self._say = desk, version, say
+        self._process = secrets.token_hex(16)
+        self._inbox: queue.Queue[Envelope | None] = queue.Queue()
+        self._agreed: Agreed | None = None
+        self._charter = b""  # as it came
+        self._joined: dict[str, Any] | None = None
+        self._last = -1  # the number of the last question
+        self._said = b""  # the answer to it
+
+    def joined(self, peer: str) -> None:
+        """The server is there."""
+        if peer == SERVER:
+            self._say("connected")
+            self.send(SERVER, envelopes.seal(Kind.HELLO, {"version": self._version, "process": self._process}))
+
+    def left(self, peer: str) -> None:
+        """The connection has ended; the line connects again by itself."""
+        if peer == SERVER:
+            self._say("waiting")
+
+    def heard(self, peer: str, data: bytes) -> None:
+        """Bytes of the server; others are not heard."""
+        if peer != SERVER:
+            return
+        try:
+            self._inbox.put(envelopes.unseal(data))
+        except Refused as why:
+            self._say("refused", why=str(why))
+
+    def run(self) -> str:
+        """Until the run is over: what the server said of it."""
+        waited = False
+        while True:
+            try:
+                found = self._inbox.get(timeout=None if waited else SOON)
+            except queue.Empty:
+                waited = True
+                if self._joined is None:
+                    self._say("waiting")
+                continue
+            if found is None:
+                continue
+            if found.kind is Kind.OVER:
+                return found.sentence
+            if found.kind is Kind.REJECT:
+                raise Mistake(f"the server does not let this site take part: {found.sentence}")
+            self._handle(found)
+
+    def _handle(self, found: Envelope) -> None:
+        if found.kind is Kind.WELCOME:
+            self._join(found)
+        elif found.kind is Kind.CHARTER:
+            self._agree(found)
+        elif found.kind is Kind.ASK:
+            self._answer(found)
+        else:
+            self._say("refused", why=f"{found.kind.name} is nothing that a server says")
+
+    def _join(self, found: Envelope) -> None:
+        if self._joined is None:
+            try:
+                self._joined = self._desk.join(found.facts)
+            except Refused as why:
+                self.send(SERVER, envelopes.seal(Kind.DECLINE, str(why)))
+                raise Mistake(str(why)) from why
+        if self._agreed is not None:  # after a cut connection: the server knows the rest
+            return
+        self.send(SERVER, envelopes.seal(Kind.JOIN, self._joined))
+
+    def _agree(self, found: Envelope) -> None:
+        if self._agreed is None or found.body != self._charter:
+            try:
+                self._agreed = self._desk.agree(*envelopes.unseal_tensors(found.body))
+            except Refused as why:
+                self.send(SERVER, envelopes.seal(Kind.DECLINE, str(why)))
+                raise Mistake(str(why)) from why
+            self._charter = found.body
+        self.send(SERVER, envelopes.seal(Kind.ACCEPT, {"charter": self._agreed.digest}))
+
+    def _answer(self, found: Envelope) -> None:
+        if found.number == self._last:
+            self.send(SERVER, self._said)
+            return
+        try:
+            if self._agreed is None:
+                raise Refused("this site has agreed to no charter")
+            data, taken = envelopes.asked(found)
+            kind, said = Kind.ANSWER, self._agreed.answer(data, taken)
+        except Refused as why:
+            kind, said = Kind.REFUSAL, str(why).encode()
+            self._say("refused", why=str(why))
+        self._last, self._said = found.number, envelopes.seal(kind, said, found.number)
+        self.send(SERVER, self._said)

@@ -1,0 +1,235 @@
+"""The server's side of a network: which sites are there, what they agreed to, and questions to them with a deadline."""
+
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from threading import Condition
+
+from hush.errors import Refused
+from hush.federation import envelopes
+from hush.federation.channel import Messages
+from hush.federation.envelopes import Envelope, Kind
+
+GRACE = 5.0  # seconds in which a site whose connection ended may come back and still answer
+Say = Callable[..., None]
+
+
+@dataclass
+class _Site:
+    """What the server knows of a site. A process of it has a random name: another one knows nothing of a question."""
+
+    connected: bool = False
+    process: str = ""
+    records: int | None = None
+    accepted: str = ""  # the digest of the charter
+    declined: str = ""
+    gone: float = 0.0  # since when it is not connected
+    taken: int = envelopes.NONE
+
+
+@dataclass
+class _Question:
+    """One to each of some sites, under one number."""
+
+    number: int
+    data: dict[str, bytes]
+    processes: dict[str, str] = field(default_factory=dict)  # who was asked
+    answers: dict[str, bytes] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+
+
+class Sites:
+    """The registered sites of a federation, over a line that carries bytes (hush.federation.cellnet.Cell).
+
+    `send(site, data)` hands bytes over and says whether the site was connected; `heard`, `joined` and `left` are for
+    whoever hears of it. `welcome` goes to each process that says hello. A question is asked again, under the same
+    number, of a process whose connection was cut meanwhile: it gives the same answer. Who does not answer by the
+    deadline, or comes back as another process, has dropped out of the phase. `say(event, **facts)` is the log.
+    """
+
+    def __init__(self, names: tuple[str, ...], version: str, welcome: bytes, say: Say) -> None:
+        self.names, self._version, self._welcome, self._say = names, version, welcome, say
+        self.send: Callable[[str, bytes], bool] = lambda site, data: False
+        self._sites = {name: _Site() for name in names}
+        self._changed = Condition()
+        self._charter = b""
+        self._number = secrets.randbits(62)  # of questions: those of a server before this one are not meant
+        self._question: _Question | None = None
+
+    def joined(self, site: str) -> None:
+        """A site has connected; it says hello by itself."""
+
+    def left(self, site: str) -> None:
+        """A site's connection has ended."""
+        with self._changed:
+            found = self._sites.get(site)
+            if found is not None and found.connected:
+                found.connected, found.gone = False, time.monotonic()
+                self._say("left", site=site)
+                self._changed.notify_all()
+
+    def heard(self, site: str, data: bytes) -> None:
+        """Bytes of a site."""
+        try:
+            if site not in self._sites:
+                raise Refused("it is not on the roster")
+            self._hear(site, self._sites[site], envelopes.unseal(data))
+        except Refused as why:
+            self._say("refused", site=site, why=str(why))
+            self.send(site, envelopes.seal(Kind.REJECT, str(why)))
+
+    def _hear(self, name: str, site: _Site, found: Envelope) -> None:
+        with self._changed:
+            if found.kind is Kind.HELLO:
+                self._hello(name, site, found)
+            elif not site.process:
+                raise Refused("it has not said hello")
+            elif found.kind is Kind.JOIN:
+                records = found.facts.get("records")
+                if records is not None and (type(records) is not int or not 1 <= records < 2**32):
+                    raise Refused(f"records={records!r} is no number of records")
+                site.records = records
+                site.declined = ""
+                self._say("joined", site=name)
+                if self._charter:
+                    self.send(name, self._charter)
+            elif found.kind is Kind.ACCEPT:
+                site.accepted, site.declined = str(found.facts.get("charter", "")), ""
+                self._say("accepted", site=name, charter=site.accepted[:16])
+            elif found.kind is Kind.DECLINE:
+                site.accepted, site.declined = "", found.sentence
+                self._say("declined", site=name, why=found.sentence)
+            elif found.kind in (Kind.ANSWER, Kind.REFUSAL):
+                self._answer(name, site, found)
+            else:
+                raise Refused(f"{found.kind.name} is nothing that a site says")
+            self._changed.notify_all()
+
+    def _hello(self, name: str, site: _Site, found: Envelope) -> None:
+        facts = found.facts
+        version, process = str(facts.get("version", ""))[:40], str(facts.get("process", ""))[:64]
+        if version != self._version:
+            raise Refused(f"it has hush {version}, and the server {self._version}: install the same version")
+        again = process == site.process
+        if not again:
+            site.accepted = ""
+        if not site.connected:
+            self._say("back" if again else "hello", site=name)
+        site.connected, site.process = True, process
+        self.send(name, self._welcome)
+        if again:
+            self._repeat(name)
+
+    def _repeat(self, name: str) -> None:
+        """Ask again what a cut connection may have lost."""
+        question = self._question
+        if question is not None and name in self._open(question):
+            self.send(name, envelopes.ask(question.number, question.data[name], self._sites[name].taken))
+
+    def _answer(self, name: str, site: _Site, found: Envelope) -> None:
+        question = self._question
+        if question is None or found.number != question.number or question.processes.get(name) != site.process:
+            self._say("late", site=name)  # to a question whose deadline is past
+            return
+        if name in question.answers or name in question.refused:
+            return  # the same once more, after a cut connection
+        if found.kind is Kind.ANSWER:
+            question.answers[name] = found.body
+        else:
+            question.refused[name] = found.sentence
+
+    # What the coordinator does.
+
+    def gather(self, ready: Callable[[], bool], timeout: float | None = None) -> bool:
+        """Wait until so much is known of the sites; whether it is, when the time is up."""
+        with self._changed:
+            return self._changed.wait_for(ready, timeout)
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Who has not joined."""
+        return tuple(name for name, site in self._sites.items() if not site.process)
+
+    @property
+    def registered(self) -> Mapping[str, int | None]:
+        """The records of each site that has joined, as it said."""
+        return {name: site.records for name, site in self._sites.items() if site.process}
+
+    def undecided(self, digest: str) -> dict[str, str]:
+        """Who has not accepted the charter with this digest, and why, where it said so."""
+        return {name: site.declined for name, site in self._sites.items() if site.accepted != digest}
+
+    def offer(self, charter: bytes) -> None:
+        """The charter, to all who are there and all who come."""
+        with self._changed:
+            self._charter = charter
+            for name, site in self._sites.items():
+                if site.connected:
+                    self.send(name, charter)
+
+    def over(self, sentence: str) -> None:
+        """The run is finished."""
+        with self._changed:
+            for name, site in self._sites.items():
+                if site.connected:
+                    self.send(name, envelopes.seal(Kind.OVER, sentence))
+
+    def took(self, site: str, round: int) -> None:
+        """The upload of a site was taken in this round: it hears of it with the next question."""
+        self._sites[site].taken = round
+
+    def ask(
+        self, messages: Mapping[str, bytes], digest: str, timeout: float | None
+    ) -> tuple[dict[str, bytes], dict[str, str]]:
+        """Answers and refusals of those who gave them in time, to one question each, under this charter."""
+        end = None if timeout is None else time.monotonic() + timeout
+        with self._changed:
+            self._number += 1
+            question = self._question = _Question(self._number, dict(messages))
+            for name, data in messages.items():
+                site = self._sites[name]
+                if site.accepted == digest and (site.connected or time.monotonic() < site.gone + GRACE):
+                    question.processes[name] = site.process
+                    self.send(name, envelopes.ask(question.number, data, site.taken))
+            while waiting := self._open(question):
+                now = time.monotonic()
+                soon = [self._sites[name].gone + GRACE for name in waiting if not self._sites[name].connected]
+                due = min([*soon, *([] if end is None else [end])], default=None)
+                if end is not None and now >= end:
+                    for name in waiting:
+                        self._say("deadline", site=name)
+                    break
+                self._changed.wait(None if due is None else max(0.0, due - now))
+            self._question = None
+            return question.answers, question.refused
+
+    def _open(self, question: _Question) -> list[str]:
+        """Who was asked and may still answer."""
+        now = time.monotonic()
+        return [
+            name
+            for name, process in question.processes.items()
+            if name not in question.answers
+            and name not in question.refused
+            and (site := self._sites[name]).process == process
+            and (site.connected or now < site.gone + GRACE)
+        ]
+
+
+@dataclass(frozen=True)
+class Network:
+    """Sites as a channel: client k is the k-th site of the roster."""
+
+    sites: Sites
+    charter: str
+
+    def phase(self, name: str, messages: Messages, timeout: float | None) -> tuple[dict[int, bytes], dict[int, str]]:
+        """The answers by client, and of clients that refused, why."""
+        names, numbers = self.sites.names, {site: number for number, site in enumerate(self.sites.names)}
+        asked = {names[client]: data for client, data in messages.items()}
+        answers, refused = self.sites.ask(asked, self.charter, timeout)
+        return (
+            {numbers[site]: data for site, data in answers.items()},
+            {numbers[site]: why for site, why in refused.items()},
+        )
