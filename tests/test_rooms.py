@@ -26,7 +26,7 @@ ALLOWED = {
     "federation": GROUND | MATHEMATICS | {"core", "parts"},
     "audit": GROUND | MATHEMATICS | {"core"},
     "experiment": GROUND | MATHEMATICS | {"core", "parts", "catalogue", "federation"},
-    "cli": GROUND | {"privacy", "catalogue", "experiment"},
+    "cli": GROUND | {"privacy", "catalogue", "federation", "experiment"},
 }
 ROOMS = tuple(ALLOWED)
 MODULES = {
