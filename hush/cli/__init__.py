@@ -9,7 +9,7 @@ import typer
 
 from hush import __version__
 from hush.catalogue.settings import RENAMED
-from hush.cli import client, compare, data, privacy, reproduce, run, schemes, server, settings
+from hush.cli import client, compare, data, federation, privacy, reproduce, run, schemes, server, settings
 from hush.data import files
 from hush.errors import Mistake, Stopped
 from hush.experiment.settings import MODES, SETTINGS
@@ -27,6 +27,7 @@ app.command("schemes")(schemes.schemes)
 app.command("settings")(settings.settings)
 app.add_typer(privacy.app, name="privacy")
 app.add_typer(data.app, name="data")
+app.add_typer(federation.app, name="federation")
 app.command("compare")(compare.compare)
 app.command("reproduce")(reproduce.reproduce)
 app.command("server")(server.server)

@@ -27,6 +27,7 @@ _FORM = serialization.Encoding.PEM
 _NAMES = x509.SubjectAlternativeName
 
 Key = ec.EllipticCurvePrivateKey
+Signed = x509.Certificate | x509.CertificateSigningRequest
 
 
 def now() -> datetime:
@@ -55,15 +56,23 @@ def read_key(pem: bytes) -> Key:
     return key
 
 
-def public(of: Key | x509.Certificate | x509.CertificateSigningRequest) -> bytes:
-    """The public key on P-256, in DER."""
-    key = of.public_key()
+def public_key(of: Key | Signed) -> ec.EllipticCurvePublicKey:
+    """The public key, on P-256."""
+    try:
+        key = of.public_key()
+    except ValueError:
+        key = None
     if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
         raise Refused("its key is not on P-256")
-    return key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return key
 
 
-def pem(of: x509.Certificate | x509.CertificateSigningRequest) -> bytes:
+def public(of: Key | Signed) -> bytes:
+    """The public key in DER."""
+    return public_key(of).public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+
+
+def pem(of: Signed) -> bytes:
     """As it lies on disk."""
     return of.public_bytes(_FORM)
 
@@ -103,24 +112,25 @@ def issue(
     by: x509.Certificate,
     key: Key,
     name: str,
-    party: ec.EllipticCurvePublicKey,
+    party: Key | Signed,
     identity: bytes,
     start: datetime,
     days: int,
     host: str | None = None,
 ) -> x509.Certificate:
-    """A party's certificate, by the authority and its key; with a host that of the server, else of a site."""
+    """A certificate for a party's key, by the authority's key; with a host that of the server, else of a site."""
+    theirs = public_key(party)
     purpose = ExtendedKeyUsageOID.CLIENT_AUTH if host is None else ExtendedKeyUsageOID.SERVER_AUTH
     names = [x509.UniformResourceIdentifier(_URI + identity.hex()), *([] if host is None else _hosts(host))]
     until = min(start + timedelta(days=days), by.not_valid_after_utc)
     return (
         _dated(_named(name), by.subject, start, until)
-        .public_key(party)
+        .public_key(theirs)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
         .add_extension(_NAMES(names), critical=False)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(party), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(theirs), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key()), critical=False)
         .sign(key, SHA256())
     )
@@ -145,7 +155,7 @@ def read_request(text: bytes) -> x509.CertificateSigningRequest:
     return found
 
 
-def name_of(of: x509.Certificate | x509.CertificateSigningRequest) -> str:
+def name_of(of: Signed) -> str:
     """The common name, where the subject is that and nothing else."""
     try:
         found = list(of.subject)
@@ -156,7 +166,7 @@ def name_of(of: x509.Certificate | x509.CertificateSigningRequest) -> str:
     return found[0].value
 
 
-def identity_of(of: x509.Certificate | x509.CertificateSigningRequest) -> bytes:
+def identity_of(of: Signed) -> bytes:
     """The Ed25519 key that it binds; one under which anybody can sign is refused."""
     try:
         uris = of.extensions.get_extension_for_class(_NAMES).value.get_values_for_type(x509.UniformResourceIdentifier)
@@ -198,12 +208,9 @@ def check_issued(found: x509.Certificate, by: x509.Certificate, server: bool) ->
         raise Refused(f"it is not the certificate of a {'server' if server else 'site'}")
 
 
-def check_time(found: x509.Certificate, at: datetime) -> None:
-    """Refuse what is not valid yet, or no longer."""
-    if at < found.not_valid_before_utc:
-        raise Refused(f"it is not valid before {found.not_valid_before_utc:%Y-%m-%d %H:%M} UTC")
-    if at > found.not_valid_after_utc:
-        raise Refused(f"it expired on {found.not_valid_after_utc:%Y-%m-%d %H:%M} UTC")
+def timely(found: x509.Certificate, at: datetime) -> bool:
+    """Whether it is valid then."""
+    return found.not_valid_before_utc <= at <= found.not_valid_after_utc
 
 
 def names_host(found: x509.Certificate, host: str) -> bool:

@@ -11,7 +11,6 @@ from datetime import datetime
 from pathlib import Path
 
 from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from hush.data import files
 from hush.errors import Mistake, Refused
@@ -59,7 +58,7 @@ def init(
     def fill(draft: Path) -> None:
         for name, seed in seeds.items():
             own, seen = issued.new_key(), Identity(seed).public
-            given = (authority, key, name, own.public_key(), seen, start, days)
+            given = (authority, key, name, own, seen, start, days)
             cert = issued.pem(issued.issue(*given, host=host if name == issued.SERVER else None))
             place = draft / (COORDINATOR if name == issued.SERVER else name)
             enrolment.secrets(place, own, seed)
@@ -74,23 +73,28 @@ def init(
     return kits.read(folder / COORDINATOR)
 
 
+def check_new(kit: Kit, asked: Request) -> None:
+    """A Mistake where this site cannot be put on the roster."""
+    if kit.simulation is not None:
+        raise Mistake(f"{kit.path} is of a rehearsal, which protects nobody: found a federation without --simulation")
+    own = issued.public(asked.asked)
+    for one, _, pem in kits.filed(kit):
+        if one.name == asked.name:
+            raise Mistake(
+                f"{one.name} is on the roster already: hush federation revoke {kit.path} {one.name} comes first"
+            )
+        if one.key.hex() == asked.identity or issued.public(issued.read(pem)) == own:
+            raise Mistake(f"{asked.name} has the keys of {one.name}: each site makes a request of its own")
+    if {asked.identity, own.hex()} & _revoked(kit):
+        raise Mistake(f"the keys of {asked.name} were revoked: the site makes a new request")
+
+
 def approve(kit: Kit, asked: Request, days: int = DAYS, start: datetime | None = None) -> Path:
     """Put a site on the roster; the file to hand back to it."""
     _check_days(days)
-    if kit.simulation is not None:
-        raise Mistake(f"{kit.path} is of a rehearsal, which protects nobody: found a federation without --simulation")
-    csr = asked.asked
-    party = csr.public_key()
-    assert isinstance(party, ec.EllipticCurvePublicKey)  # so it was read
     with enrolment.writing(), _roster(kit):
-        for one, _, pem in kits.filed(kit):
-            if one.name == asked.name:
-                raise Mistake(f"{asked.name} is on the roster already: hush federation revoke {kit.path} {asked.name}")
-            if one.key.hex() == asked.identity or issued.public(issued.read(pem)) == issued.public(csr):
-                raise Mistake(f"{asked.name} has the keys of {one.name}: each site makes a request of its own")
-        if {asked.identity, issued.public(csr).hex()} & _revoked(kit):
-            raise Mistake(f"the keys of {asked.name} were revoked: ask the site for a new request")
-        return _grant(kit, asked.name, party, bytes.fromhex(asked.identity), days, start)
+        check_new(kit, asked)
+        return _grant(kit, asked.name, asked.asked, bytes.fromhex(asked.identity), days, start)
 
 
 def renew(kit: Kit, name: str, days: int = DAYS, start: datetime | None = None) -> Path:
@@ -100,13 +104,12 @@ def renew(kit: Kit, name: str, days: int = DAYS, start: datetime | None = None) 
         own = name == issued.SERVER
         place = kit.certificate if own else _on_roster(kit, name)
         old = kits.certificate(place)
-        party, identity = old.public_key(), kits.checked(place, issued.identity_of, old)
-        assert isinstance(party, ec.EllipticCurvePublicKey)  # so the roster was checked
         if not own:
-            return _grant(kit, name, party, identity, days, start)
+            kits.filed(kit)  # which checks it
+            return _grant(kit, name, old, issued.identity_of(old), days, start)
         authority, key = _authority(kit)
-        new = issued.issue(authority, key, name, party, identity, start or issued.now(), days, host=kit.host)
-        files.write(place, issued.pem(new))
+        given = (authority, key, name, old, issued.identity_of(old), start or issued.now(), days)
+        files.write(place, issued.pem(issued.issue(*given, host=kit.host)))
         return place
 
 
@@ -139,14 +142,11 @@ def _on_roster(kit: Kit, name: str) -> Path:
     return place
 
 
-def _grant(
-    kit: Kit, name: str, party: ec.EllipticCurvePublicKey, identity: bytes, days: int, start: datetime | None
-) -> Path:
+def _grant(kit: Kit, name: str, party: issued.Signed, identity: bytes, days: int, start: datetime | None) -> Path:
     """Certify a site, and write what it gets back; its certificate comes last, since that is the roster."""
     authority, key = _authority(kit)
     cert = issued.pem(issued.issue(authority, key, name, party, identity, start or issued.now(), days))
-    given = (kits.content(path).decode() for path in (kit.authority, kit.certificate))
-    ours, server = given
+    ours, server = (kits.content(path).decode() for path in (kit.authority, kit.certificate))
     grant = Grant(name, kit.host, kit.port, kit.federation, ours, cert.decode(), server)
     answer = kit.path / "sites" / f"{name}.kit.json"
     files.write(answer, enrolment.as_json(asdict(grant)))

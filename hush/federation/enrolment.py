@@ -127,20 +127,26 @@ def request(folder: Path, name: str) -> Request:
     return asked
 
 
-def accept(folder: Path, grant: Grant) -> Kit:
-    """Complete the kit of a site, or renew its certificate, with what the coordinator handed back."""
-    name, simulation = _waiting(folder, grant)
-    cert = issued.read(grant.certificate.encode())
-    key = kits.checked(folder / "key.pem", issued.read_key, kits.content(folder / "key.pem"))
-    seed = kits.seed(folder)
+def check_own(folder: Path, grant: Grant) -> None:
+    """A Mistake where the answer is not for the keys in this folder."""
+    name, _ = _waiting(folder, grant)
+    kits.check_private(folder)
+    cert, place = issued.read(grant.certificate.encode()), folder / "key.pem"
+    key, identity = kits.checked(place, issued.read_key, kits.content(place)), Identity(kits.seed(folder)).public
     if grant.name != name:
         raise Mistake(f"the answer is for {grant.name}, and {folder} is of {name}: ask the coordinator for its own")
-    if issued.public(cert) != issued.public(key) or issued.identity_of(cert) != Identity(seed).public:
+    if issued.public(cert) != issued.public(key) or issued.identity_of(cert) != identity:
         raise Mistake(f"the answer's certificate is for other keys than those in {folder}: send its request.json again")
+
+
+def accept(folder: Path, grant: Grant) -> Kit:
+    """Complete the kit of a site, or renew its certificate, with what the coordinator handed back."""
+    check_own(folder, grant)
+    name, simulation = _waiting(folder, grant)
+    authority, cert = issued.read(grant.authority.encode()), grant.certificate.encode()
     server = issued.identity_of(issued.read(grant.server.encode()))
-    authority = issued.read(grant.authority.encode())
     with writing():
-        complete(folder, name, grant.host, grant.port, authority, server, grant.certificate.encode(), simulation)
+        complete(folder, name, grant.host, grant.port, authority, server, cert, simulation)
     return kits.read(folder)
 
 

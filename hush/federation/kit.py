@@ -1,5 +1,6 @@
 """A party's kit: the folder with its keys, its certificate and where its federation is, checked when it is read."""
 
+import contextlib
 import json
 import re
 from collections.abc import Callable
@@ -81,11 +82,21 @@ class Kit:
 
 def read(path: Path) -> Kit:
     """The kit in this folder; one that is not whole, not private or not valid now is a Mistake."""
+    kit = whole(path)
+    for place in (kit.authority, kit.certificate):
+        found, now = certificate(place), issued.now()
+        if now < found.not_valid_before_utc:
+            raise Mistake(f"{place} is not valid before {shown(found.not_valid_before_utc)}: set this machine's clock")
+        if now > found.not_valid_after_utc:
+            remedy = f"hush federation renew {path}" if kit.coordinator else "ask the coordinator to renew it"
+            raise Mistake(f"{place} expired on {shown(found.not_valid_after_utc)}: {remedy}")
+    return kit
+
+
+def whole(path: Path) -> Kit:
+    """The kit in this folder, whether it is valid now or not."""
     known = described(path)
-    for name in SECRETS:
-        _alone(path / name)
-    own_seed = seed(path)
-    identity = Identity(own_seed).public
+    check_private(path)
     kit = Kit(
         path,
         known["name"],
@@ -93,7 +104,7 @@ def read(path: Path) -> Kit:
         known["port"],
         known["federation"],
         bytes.fromhex(known["server"]),
-        own_seed,
+        seed(path),
         known["simulation"],
     )
     authority, own = certificate(kit.authority), certificate(kit.certificate)
@@ -103,12 +114,12 @@ def read(path: Path) -> Kit:
     checked(kit.certificate, issued.check_issued, own, authority, kit.coordinator)
     if checked(kit.certificate, issued.name_of, own) != kit.name:
         raise Mistake(f"{kit.certificate} is not for {kit.name}: restore this kit's own from a copy")
-    key = checked(kit.key, issued.read_key, content(kit.key))
+    key, identity = checked(kit.key, issued.read_key, content(kit.key)), Identity(kit.identity_seed).public
     same = issued.public(key) == issued.public(own) and identity == checked(kit.certificate, issued.identity_of, own)
     if not same or (kit.coordinator and kit.server != identity):
         raise Mistake(f"{kit.certificate} has other keys than this kit: restore all of the kit from one copy")
-    for place, found in ((kit.authority, authority), (kit.certificate, own)):
-        _valid(place, found)
+    if kit.coordinator and not issued.names_host(own, kit.host):
+        raise Mistake(f"{kit.certificate} is not for the host {kit.host}: restore all of the kit from one copy")
     return kit
 
 
@@ -132,13 +143,8 @@ def filed(kit: Kit) -> list[tuple[Member, bool, bytes]]:
         one = checked(path, _member, pem, authority)
         if one.name != path.stem:
             raise Mistake(f"{path} is the certificate of {one.name}: restore the roster from a copy")
-        try:
-            issued.check_time(issued.read(pem), issued.now())
-        except Refused:
-            found.append((one, False, pem))
-        else:
-            found.append((one, True, pem))
-    return sorted(found, key=lambda one: one[0].name)
+        found.append((one, issued.timely(certificate(path), issued.now()), pem))
+    return found
 
 
 def member(pem: bytes, authority: bytes) -> Member:
@@ -146,7 +152,8 @@ def member(pem: bytes, authority: bytes) -> Member:
     by = issued.read(authority)
     issued.check_authority(by)
     found = _member(pem, by)
-    issued.check_time(issued.read(pem), issued.now())
+    if not issued.timely(issued.read(pem), issued.now()):
+        raise Refused(f"the certificate of {found.name} is not valid now, only until {shown(found.until)}")
     return found
 
 
@@ -171,6 +178,11 @@ def check_name(name: str) -> None:
             f"{name[:60]!r} is no name of a site: take 1 to 40 lower-case letters, digits and hyphens, a letter first,"
             f' and not "{issued.SERVER}"'
         )
+
+
+def shown(time: datetime) -> str:
+    """A time as a certificate has it."""
+    return f"{time:%Y-%m-%d %H:%M} UTC"
 
 
 def content(path: Path) -> bytes:
@@ -243,21 +255,9 @@ def described(path: Path) -> dict[str, Any]:
     raise Mistake(f"{place} is damaged: restore it from a copy")
 
 
-def _alone(path: Path) -> None:
+def check_private(folder: Path) -> None:
     """A Mistake where others may read a secret."""
-    try:
-        mode = path.stat().st_mode
-    except OSError:
-        return  # who needs it says that it is missing
-    if mode & 0o077:
-        raise Mistake(f"{path} can be read by others: chmod 600 {path}, and make a new kit if anybody may have")
-
-
-def _valid(path: Path, found: x509.Certificate) -> None:
-    """A Mistake for a certificate that is not valid now."""
-    try:
-        issued.check_time(found, issued.now())
-    except Refused as why:
-        if issued.now() < found.not_valid_before_utc:
-            raise Mistake(f"{path} cannot be used, {why}: set this machine's clock") from None
-        raise Mistake(f"{path} cannot be used, {why}: ask the coordinator for a new one") from None
+    for place in (folder / name for name in SECRETS):
+        with contextlib.suppress(FileNotFoundError):  # who needs it says so
+            if place.stat().st_mode & 0o077:
+                raise Mistake(f"{place} can be read by others: chmod 600 {place}, or make a new kit if anybody did")
