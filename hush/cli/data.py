@@ -179,3 +179,22 @@ def _show_table(facts: Facts, console: Console) -> None:
         table.add_row(escape(column["name"]), column["kind"], *numbers, escape(values))
     console.print(table)
     console.print("a first schema: the same command with --draft", highlight=False, soft_wrap=True)
+
+
+@app.command("deal")
+def deal(
+    name: Annotated[str, typer.Argument(help="A set of images or numbers, by name or as an .npz file.")],
+    folder: Annotated[Path, typer.Argument(help="Where the files go: one for each site, and test.npz.")],
+    site: Annotated[list[str], typer.Option(help="A site's name, as often as there are sites.")],
+    partition: Annotated[str, typer.Option(help="iid, shards or dirichlet: how rows are dealt.")] = "iid",
+    seed: Annotated[int, typer.Option(min=0, help="The public seed of the draw.")] = 0,
+) -> None:
+    """Deal a set's rows to the sites of a rehearsal, an .npz file each."""
+    from hush.experiment.population import deal  # torch is slow to import
+
+    if partition not in ("iid", "shards", "dirichlet"):
+        raise Mistake(f"--partition {partition} is not known: choose iid, shards or dirichlet")
+    if len(set(site)) != len(site):
+        raise Mistake("a site is named twice: give each its own name")
+    for path in deal(name, folder, site, partition, seed):
+        print(path)

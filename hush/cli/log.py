@@ -14,7 +14,7 @@ WORDS = {
     "joined": "{site} has joined",
     "accepted": "{site} accepts the charter {charter}",
     "declined": "{site} declines: {why}",
-    "undecided": "waiting for {site} to accept the charter {why}",
+    "undecided": "waiting for {sites} to accept the charter {charter}",
     "refused": "refused: {why}",
     "late": "{site} answers too late, which is not counted",
     "deadline": "{site} did not answer in time and has dropped out of the phase",

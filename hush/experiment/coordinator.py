@@ -7,21 +7,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import torch
-from torch import Tensor
-
 from hush.core.task import Population, Problem
 from hush.data import files
 from hush.data.samples import Split
 from hush.errors import Mistake
 from hush.experiment import config as configuration
-from hush.experiment import directory, population
+from hush.experiment import directory, federated
 from hush.experiment.brief import Brief, brief
 from hush.experiment.config import Config
 from hush.experiment.directory import Row
+from hush.experiment.federated import Federated
 from hush.experiment.offer import offered
-from hush.experiment.preparing import Prepared, prepare
-from hush.experiment.resolving import DELTA, Experiment, resolve
+from hush.experiment.preparing import Prepared
+from hush.experiment.resolving import DELTA, Experiment
 from hush.federation import envelopes, kit
 from hush.federation.cellnet import Cell, Ears
 from hush.federation.charter import Charter, digests, roster_digest
@@ -100,7 +98,9 @@ def host(
     if stored.exists() and config.run.engine is None:
         engine = configuration.read(stored).run.engine
         config = config.model_copy(update={"run": config.run.model_copy(update={"engine": engine})})
-    ready = _engined(prepare(config, data=population.found(config.data.name, config.run.seed, "test")))
+    if config.secure.mode is not None:  # masks are real here
+        config = config.model_copy(update={"secure": config.secure.model_copy(update={"mode": "full"})})
+    ready = _engined(federated.prepared(config))
     about = brief(ready, str(ready.config.run.engine))
     asks = ready.entry.level == "record" or not ready.entry.private
     names = tuple(one.name for one in members)
@@ -112,10 +112,11 @@ def host(
     say("listening", port=own.port, sites=len(names))
     over = "the server has stopped: start this client again when it is back"
     try:
-        sizes = _registered(sites, out, names, asks, say)
-        experiment = resolve(ready, sizes)
+        known = _registered(sites, out, asks, own.simulation is not None, say)
+        experiment = known.resolve(ready)
         charter = _charter(experiment, about, own, members, out)
         directory.open_directory(out, experiment.config, resume=True)
+        known.write(out)
         files.write(out / "charter.json", charter.json.encode())
         sites.offer(offered(charter, experiment.task.problem, own))
         _agreed(sites, charter.digest, wait, say)
@@ -156,24 +157,21 @@ def _engined(ready: Prepared) -> Prepared:
     return replace(ready, config=config.model_copy(update={"run": config.run.model_copy(update={"engine": engine})}))
 
 
-def _registered(sites: Sites, out: Path, names: tuple[str, ...], asks: bool, say: Say) -> Tensor:
+def _registered(sites: Sites, out: Path, asks: bool, simulation: bool, say: Say) -> Federated:
     """How many records each site has, where that is public; they are asked once in a run."""
-    place = out / "sites.json"
-    if place.exists():
-        known = json.loads(place.read_text())
-        if tuple(known) != names:
-            raise Mistake(f"{out} was begun with other sites: choose another --out")
-        return torch.tensor(list(known.values()))
+    known = federated.stored(out)
+    if known is not None:
+        if tuple(known.sites) != sites.names or known.simulation != simulation:
+            raise Mistake(f"{out} was begun with other sites or another kit: choose another --out")
+        return known
 
     def ready() -> bool:
         there = sites.registered
-        return len(there) == len(names) and (not asks or all(there.values()))
+        return len(there) == len(sites.names) and (not asks or all(there.values()))
 
     while not sites.gather(ready, PATIENCE):
         say("waiting", sites=list(sites.missing) or [name for name, n in sites.registered.items() if not n])
-    found = {name: sites.registered[name] or 1 for name in names}
-    files.write(place, json.dumps(found).encode())
-    return torch.tensor(list(found.values()))
+    return Federated({name: sites.registered[name] or 1 for name in sites.names}, asks, simulation)
 
 
 def _charter(experiment: Experiment, about: Brief, own: Kit, members: tuple[kit.Member, ...], out: Path) -> Charter:
@@ -207,8 +205,7 @@ def _agreed(sites: Sites, digest: str, wait: float | None, say: Say) -> None:
     """Until all have accepted the charter, or the time is up."""
     left = wait
     while not sites.gather(lambda: not sites.undecided(digest), PATIENCE if left is None else min(PATIENCE, left)):
-        for name, why in sites.undecided(digest).items():
-            say("undecided", site=name, why=why)
+        say("undecided", sites=list(sites.undecided(digest)), charter=digest[:16])
         if left is not None:
             left -= PATIENCE
             if left <= 0:

@@ -1,5 +1,6 @@
 """The data of a run, and who holds which part of it: found, turned into features, split."""
 
+import io
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from hush.catalogue.entries import Entry
 from hush.catalogue.values import Settings
-from hush.data import partition
+from hush.data import files, partition
 from hush.data.fetch import Say, ready
 from hush.data.known import known
 from hush.data.npz import Part
@@ -224,3 +225,32 @@ def _of_images(inputs: dict[str, Tensor], settings: Settings, data: DataSet, say
         found[name] = made.features(images, progress)
         before += len(images)
     return found
+
+
+def deal(name: str, folder: Path, sites: list[str], partition: str, seed: int) -> list[Path]:
+    """Deal a set's training rows to sites, an .npz file for each, for a rehearsal; test and public rows in test.npz.
+
+    A simulation of as many clients, with the same seed and partition, has the same rows at each, in order of names.
+    """
+    data = found(name, seed)
+    if isinstance(data.train.inputs, Sparse):
+        raise Mistake(f"{name} has records of codes, which no .npz holds: cut its table into one for each site")
+    wanted = DataTable.model_validate({"name": name, "clients": len(sites), "partition": partition})
+    split, written = _parts(wanted, data, DataDefaults(), seed), []
+    for number, site in enumerate(sorted(sites)):
+        own = data.train.rows(split.rows_of(number))
+        written.append(_npz(folder / f"{site}.npz", {"train": own}))
+    rows = {"test": data.test} if data.public is None else {"test": data.test, "public": data.public}
+    return [*written, _npz(folder / "test.npz", rows)]
+
+
+def _npz(path: Path, parts: dict[str, Samples]) -> Path:
+    if path.exists():
+        raise Mistake(f"{path} exists: choose another folder")
+    arrays = {}
+    for name, rows in parts.items():
+        arrays[f"x_{name}"], arrays[f"y_{name}"] = cast(Tensor, rows.inputs).numpy(), rows.targets.numpy()
+    packed = io.BytesIO()
+    np.savez(packed, allow_pickle=False, **arrays)
+    files.write(path, packed.getvalue())
+    return path

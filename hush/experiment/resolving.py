@@ -36,7 +36,7 @@ DELTA, QUANTILE = usual("delta"), usual("quantile")
 class Experiment:
     """A resolved configuration, the task and scheme it names, and what the privacy card must say of it.
 
-    files: of the user's own, with code; published: the scheme is a paper's.
+    files: of the user's own, with code; published: the scheme is a paper's; deployed: draws are the operating system's.
     """
 
     config: Config
@@ -46,6 +46,7 @@ class Experiment:
     notes: tuple[str, ...]
     files: tuple[Path, ...] = ()
     published: bool = False
+    deployed: bool = False
 
 
 def build(config: Config, say: Say = population.quiet, data: DataSet | None = None) -> Experiment:

@@ -18,6 +18,7 @@ _FIGURES = (
     " are for the server's side"
 )
 
+_SEED, _SYSTEM = "simulation seed: not a deployment", "the operating system's generator at each party"
 _SHARED = "rows are held by several clients: a client is protected, and a person whose rows several of them hold is not"
 
 
@@ -44,6 +45,7 @@ def facts(experiment: Experiment, state: State, events: Sequence[Event]) -> Fact
             *(() if sampling.kind == "once" else (_cohorts(experiment.scheme.secure),)),
             *((_SHARED,) if experiment.task.shared else ()),
         ),
+        noise_source=_SYSTEM if experiment.deployed else _SEED,
         uncovered=experiment.scheme.uncovered,
         unnoised=(
             *experiment.notes,

@@ -11,6 +11,7 @@ from hush.errors import Mistake
 from hush.experiment import checkpoint, config, population
 from hush.experiment.config import Config
 from hush.experiment.directory import CHECKPOINT
+from hush.experiment.federated import rebuilt
 from hush.experiment.report import page, runs
 from hush.experiment.report.runs import Row, finite
 from hush.experiment.resolving import DELTA, Experiment, build
@@ -87,7 +88,7 @@ def _checked(path: Path, stored: Mapping[str, Any], ledger: Ledger, say: Say) ->
     if events and (stored["rounds"] > state.round or stored["guarantee"] == "none"):
         found = {"rounds": state.round, "guarantee": f"differential privacy, {events[-1].level} level"}
         _compare(path, {key: stored[key] for key in found}, found)
-    experiment = _experiment(wanted, say)
+    experiment = _experiment(path, wanted, say)
     if stored["rounds"] == state.round:  # else the run was killed between checkpoint and card
         # Written after a round, or after one more event was recorded, of a round that failed.
         counts = sorted({charged, min(charged + 1, len(events)), len(events)}, reverse=True)
@@ -106,11 +107,11 @@ def _checked(path: Path, stored: Mapping[str, Any], ledger: Ledger, say: Say) ->
     return _renewed(stored, state, _figures(events, state, wanted, stored)) if events else dict(stored)
 
 
-def _experiment(wanted: Config, say: Say) -> Experiment | None:
+def _experiment(path: Path, wanted: Config, say: Say) -> Experiment | None:
     """What the configuration stands for; None, and a sentence, where that needs data or code that is not to be had."""
     missing = population.missing(wanted)
     if missing is None:
-        return build(wanted, say)
+        return rebuilt(path, wanted, say) or build(wanted, say)
     say(f"{missing}: the card's figures were computed anew, its sentences are as stored")
     return None
 

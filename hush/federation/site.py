@@ -51,10 +51,11 @@ class Site:
         self.send: Callable[[str, bytes], bool] = lambda peer, data: False
         self._desk, self._version, self._say = desk, version, say
         self._process = secrets.token_hex(16)
-        self._inbox: queue.Queue[Envelope | None] = queue.Queue()
+        self._inbox: queue.Queue[Envelope] = queue.Queue()
         self._agreed: Agreed | None = None
         self._charter = b""  # as it came
         self._joined: dict[str, Any] | None = None
+        self._over = False
         self._last = -1  # the number of the last question
         self._said = b""  # the answer to it
 
@@ -66,7 +67,7 @@ class Site:
 
     def left(self, peer: str) -> None:
         """The connection has ended; the line connects again by itself."""
-        if peer == SERVER:
+        if peer == SERVER and not self._over:
             self._say("waiting")
 
     def heard(self, peer: str, data: bytes) -> None:
@@ -74,7 +75,9 @@ class Site:
         if peer != SERVER:
             return
         try:
-            self._inbox.put(envelopes.unseal(data))
+            found = envelopes.unseal(data)
+            self._over = self._over or found.kind is Kind.OVER
+            self._inbox.put(found)
         except Refused as why:
             self._say("refused", why=str(why))
 
@@ -88,8 +91,6 @@ class Site:
                 waited = True
                 if self._joined is None:
                     self._say("waiting")
-                continue
-            if found is None:
                 continue
             if found.kind is Kind.OVER:
                 return found.sentence

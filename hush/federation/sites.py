@@ -23,7 +23,6 @@ class _Site:
     process: str = ""
     records: int | None = None
     accepted: str = ""  # the digest of the charter
-    declined: str = ""
     gone: float = 0.0  # since when it is not connected
     taken: int = envelopes.NONE
 
@@ -90,15 +89,14 @@ class Sites:
                 if records is not None and (type(records) is not int or not 1 <= records < 2**32):
                     raise Refused(f"records={records!r} is no number of records")
                 site.records = records
-                site.declined = ""
                 self._say("joined", site=name)
                 if self._charter:
                     self.send(name, self._charter)
             elif found.kind is Kind.ACCEPT:
-                site.accepted, site.declined = str(found.facts.get("charter", "")), ""
+                site.accepted = str(found.facts.get("charter", ""))
                 self._say("accepted", site=name, charter=site.accepted[:16])
             elif found.kind is Kind.DECLINE:
-                site.accepted, site.declined = "", found.sentence
+                site.accepted = ""
                 self._say("declined", site=name, why=found.sentence)
             elif found.kind in (Kind.ANSWER, Kind.REFUSAL):
                 self._answer(name, site, found)
@@ -156,9 +154,9 @@ class Sites:
         """The records of each site that has joined, as it said."""
         return {name: site.records for name, site in self._sites.items() if site.process}
 
-    def undecided(self, digest: str) -> dict[str, str]:
-        """Who has not accepted the charter with this digest, and why, where it said so."""
-        return {name: site.declined for name, site in self._sites.items() if site.accepted != digest}
+    def undecided(self, digest: str) -> tuple[str, ...]:
+        """Who has not accepted the charter with this digest."""
+        return tuple(name for name, site in self._sites.items() if site.accepted != digest)
 
     def offer(self, charter: bytes) -> None:
         """The charter, to all who are there and all who come."""
