@@ -42,12 +42,12 @@ def server(
     place = out if out is not None else Path("runs") / f"{short(experiment).removesuffix('.toml')}-federation"
     say = logger("server", log_json)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    from hush.experiment import coordinator  # torch is slow to import: a wrong option is reported before
+    from hush.experiment import server as hosting  # torch is slow to import: a wrong option is reported before
     from hush.experiment.report import runs, table
 
     notes = Console(stderr=True, quiet=log_json)
     try:
-        with coordinator.host(wanted, own, place, __version__, say, deadline, wait) as hosted:
+        with hosting.host(wanted, own, place, __version__, say, deadline, wait) as hosted:
             total = hosted.experiment.config.run.rounds
             say("charter", digest=hosted.charter.digest)
             for note in hosted.experiment.notes:
