@@ -1,6 +1,7 @@
 """`hush federation`: the kits of a federation's parties, and who is on its roster."""
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -141,7 +142,7 @@ def show(
     if simulation is not None:
         print(_rehearsal(simulation))
     if sites is not None:
-        print(f"{'roster':<12} {len(sites)} sites")
+        print(f"{'roster':<12} {len(sites)} site{'' if len(sites) == 1 else 's'}")
     for one in sites or ():
         note = "" if one["valid"] else ", not valid now"
         print(f"  {one['name']}  {one['identity']}  until {one['valid_until']}{note}")
@@ -151,7 +152,7 @@ def _pending(folder: Path) -> dict[str, Any] | None:
     """What there is to say of a request without an answer."""
     from hush.federation import enrolment
 
-    if (folder / "kit.json").exists() or not (folder / "request.json").exists():
+    if os.path.exists(folder / "kit.json") or not os.path.exists(folder / "request.json"):
         return None
     asked = enrolment.Request.read(folder / "request.json")
     return {"name": asked.name, "state": "requested, not yet accepted", "request": asked.fingerprint}

@@ -122,7 +122,7 @@ def request(folder: Path, name: str) -> Request:
         secrets(place, key, seed)
         files.write(place / "request.json", as_json(asdict(asked)))
 
-    with writing():
+    with writing(folder):
         files.add_folders(folder.resolve().parent, fill)
     return asked
 
@@ -145,7 +145,7 @@ def accept(folder: Path, grant: Grant) -> Kit:
     name, simulation = _waiting(folder, grant)
     authority, cert = issued.read(grant.authority.encode()), grant.certificate.encode()
     server = issued.identity_of(issued.read(grant.server.encode()))
-    with writing():
+    with writing(folder):
         complete(folder, name, grant.host, grant.port, authority, server, cert, simulation)
     return kits.read(folder)
 
@@ -153,9 +153,7 @@ def accept(folder: Path, grant: Grant) -> Kit:
 def check_fingerprint(found: str, given: str) -> None:
     """A Mistake where it is not the one that was read out."""
     if re.sub(r"[\s:]", "", given).lower() != found:
-        raise Mistake(
-            f"the fingerprint is {found}, and not {given[:100]}: take nothing that the other side did not read out"
-        )
+        raise Mistake(f"the file has another fingerprint than {given[:100]}: it is not what the other side read out")
 
 
 def secrets(folder: Path, key: issued.Key, seed: bytes) -> None:
@@ -189,12 +187,12 @@ def as_json(facts: dict[str, Any]) -> bytes:
 
 def free(folder: Path) -> None:
     """A Mistake where something is in the way of a new folder."""
-    if folder.exists() or folder.is_symlink():
+    if os.path.lexists(folder):
         raise Mistake(f"{folder} exists: choose another")
 
 
 @contextlib.contextmanager
-def writing() -> Iterator[None]:
+def writing(folder: Path) -> Iterator[None]:
     """A place that cannot be written to is a Mistake; a full disk is said by the command line."""
     try:
         yield
@@ -203,7 +201,7 @@ def writing() -> Iterator[None]:
     except OSError as error:
         if files.full(error):
             raise
-        raise Mistake(f"{error.filename} cannot be written ({error.strerror}): choose another place") from None
+        raise Mistake(f"{folder} cannot be written ({error.strerror}): choose another place") from None
 
 
 def _words(name: str, public: bytes) -> bytes:
@@ -213,8 +211,8 @@ def _words(name: str, public: bytes) -> bytes:
 
 def _waiting(folder: Path, grant: Grant) -> tuple[str, int | None]:
     """Whose kit is to be completed, and the seed of its rehearsal; one of another federation is not touched."""
-    if not (folder / "kit.json").exists():
-        if not (folder / "request.json").exists():
+    if not os.path.exists(folder / "kit.json"):
+        if not os.path.exists(folder / "request.json"):
             raise Mistake(f"{folder} holds no request: make one with hush federation request")
         return Request.read(folder / "request.json").name, None
     facts = kits.described(folder)

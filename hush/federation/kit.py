@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from hush.secure.keys import Identity
 P = ParamSpec("P")
 T = TypeVar("T")
 SITE = re.compile(r"[a-z][a-z0-9-]{0,39}")
+COORDINATOR = "coordinator"  # the folder of the server's kit
 LARGEST = 65536  # bytes of any file of a kit
 FACTS = {"name": str, "host": str, "port": int, "federation": str, "server": str, "format": int}
 SECRETS = ("key.pem", "identity.key", "ca-key.pem")  # which nobody else may read
@@ -137,8 +139,10 @@ def filed(kit: Kit) -> list[tuple[Member, bool, bytes]]:
     """All sites that were approved and not revoked: each with whether it is valid now, and its certificate."""
     if not kit.coordinator:
         raise Mistake(f"{kit.path} is the kit of {kit.name}: the coordinator's has the roster")
-    authority, found = certificate(kit.authority), []
-    for path in sorted((kit.path / "sites").glob("[!.]*.pem")):
+    authority, found, folder = certificate(kit.authority), [], kit.path / "sites"
+    if not os.path.isdir(folder):
+        raise Mistake(f"{folder} is missing: restore it from a copy")
+    for path in sorted(folder.glob("[!.]*.pem"), key=lambda one: one.stem):
         pem = content(path)
         one = checked(path, _member, pem, authority)
         if one.name != path.stem:
@@ -191,7 +195,7 @@ def content(path: Path) -> bytes:
         with path.open("rb") as file:
             found = file.read(LARGEST + 1)
     except OSError as error:
-        raise Mistake(f"{path} cannot be read ({error.strerror}): restore it from a copy") from None
+        raise Mistake(f"{path} cannot be read ({error.strerror}): check the path, or restore it from a copy") from None
     if len(found) > LARGEST:
         raise Mistake(f"{path} is too large to be of a kit: restore it from a copy")
     return found
@@ -232,18 +236,22 @@ def facts(text: bytes, kinds: dict[str, type]) -> dict[str, Any] | None:
         return None
     if any(type(found[name]) is not kind for name, kind in kinds.items()) or found["format"] != 1:
         return None
+    if not all(value.isascii() for value in found.values() if isinstance(value, str)):
+        return None
     return found
 
 
 def described(path: Path) -> dict[str, Any]:
     """What kit.json says."""
     place = path / "kit.json"
-    if not place.exists():
-        if (path / "request.json").exists():
+    if not os.path.exists(place):
+        if os.path.exists(path / "request.json"):
             raise Mistake(
                 f"{path} is not complete: give its request.json to the coordinator, and what comes back to"
                 f" hush federation accept {path}"
             )
+        if os.path.exists(path / COORDINATOR / "kit.json"):
+            raise Mistake(f"{path} holds several kits: name one, such as {path / COORDINATOR}")
         raise Mistake(f"{path} is no kit: make one with hush federation init or hush federation request")
     text = content(place)
     found = facts(text, {**FACTS, "simulation": type(None)}) or facts(text, {**FACTS, "simulation": int})
@@ -258,6 +266,6 @@ def described(path: Path) -> dict[str, Any]:
 def check_private(folder: Path) -> None:
     """A Mistake where others may read a secret."""
     for place in (folder / name for name in SECRETS):
-        with contextlib.suppress(FileNotFoundError):  # who needs it says so
+        with contextlib.suppress(OSError):  # who needs it says that it is not there
             if place.stat().st_mode & 0o077:
                 raise Mistake(f"{place} can be read by others: chmod 600 {place}, or make a new kit if anybody did")
