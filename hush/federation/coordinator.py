@@ -34,7 +34,10 @@ def init(
     simulation: int | None = None,
     start: datetime | None = None,
 ) -> Kit:
-    """Found a federation: the coordinator's kit, and for a trial those of these sites, complete."""
+    """Found a federation: the coordinator's kit, and for a trial those of these sites, complete.
+
+    In a rehearsal the identities are those of its seed; the keys of TLS are always new.
+    """
     host = _host(host)
     _check_port(port)
     _check_days(days)
@@ -158,6 +161,8 @@ def _authority(kit: Kit) -> tuple[x509.Certificate, issued.Key]:
     key = kits.checked(place, issued.read_key, kits.content(place))
     if issued.public(key) != issued.public(cert):
         raise Mistake(f"{place} is the key of another authority: restore it from a copy")
+    if not issued.timely(cert, issued.now()):
+        raise Mistake(f"{kit.authority} is not valid now: set this machine's clock, or found a new federation")
     return cert, key
 
 

@@ -111,19 +111,18 @@ def request(folder: Path, name: str) -> Request:
     """A site's own keys in a new folder, and its request to the coordinator."""
     kits.check_name(name)
     free(folder)
-    key, seed = issued.new_key(), os.urandom(32)
+    place, key, seed = Path(os.path.abspath(folder)), issued.new_key(), os.urandom(32)
     identity = Identity(seed)
     signature = identity.sign(_words(name, issued.public(key)))
     csr = issued.pem(issued.request(key, name, identity.public)).decode()
     asked = Request(name, csr, identity.public.hex(), signature.hex())
 
     def fill(draft: Path) -> None:
-        place = draft / folder.resolve().name
-        secrets(place, key, seed)
-        files.write(place / "request.json", as_json(asdict(asked)))
+        secrets(draft / place.name, key, seed)
+        files.write(draft / place.name / "request.json", as_json(asdict(asked)))
 
     with writing(folder):
-        files.add_folders(folder.resolve().parent, fill)
+        files.add_folders(place.parent, fill)
     return asked
 
 
@@ -153,7 +152,7 @@ def accept(folder: Path, grant: Grant) -> Kit:
 def check_fingerprint(found: str, given: str) -> None:
     """A Mistake where it is not the one that was read out."""
     if re.sub(r"[\s:]", "", given).lower() != found:
-        raise Mistake(f"the file has another fingerprint than {given[:100]}: it is not what the other side read out")
+        raise Mistake(f"the file has another fingerprint than {given[:100]!r}: ask the other side for both again")
 
 
 def secrets(folder: Path, key: issued.Key, seed: bytes) -> None:

@@ -16,13 +16,14 @@ from hush.errors import Mistake, Refused
 from hush.federation import certificates as issued
 from hush.secure.keys import Identity
 
-P = ParamSpec("P")
-T = TypeVar("T")
 SITE = re.compile(r"[a-z][a-z0-9-]{0,39}")
 COORDINATOR = "coordinator"  # the folder of the server's kit
 LARGEST = 65536  # bytes of any file of a kit
 FACTS = {"name": str, "host": str, "port": int, "federation": str, "server": str, "format": int}
 SECRETS = ("key.pem", "identity.key", "ca-key.pem")  # which nobody else may read
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class Kit:
 
     @property
     def state(self) -> Path:
-        """The folder of what the party must not forget: ledger, claims, accepted charters."""
+        """The folder of what the party must not forget (ledger, claims, accepted charters), made at the first call."""
         folder = self.path / "state"
         folder.mkdir(mode=0o700, exist_ok=True)
         return folder
@@ -91,6 +92,7 @@ def read(path: Path) -> Kit:
             raise Mistake(f"{place} is not valid before {shown(found.not_valid_before_utc)}: set this machine's clock")
         if now > found.not_valid_after_utc:
             remedy = f"hush federation renew {path}" if kit.coordinator else "ask the coordinator to renew it"
+            remedy = remedy if place == kit.certificate else "found a new federation with hush federation init"
             raise Mistake(f"{place} expired on {shown(found.not_valid_after_utc)}: {remedy}")
     return kit
 
@@ -218,10 +220,10 @@ def certificate(path: Path) -> x509.Certificate:
     return checked(path, issued.read, content(path))
 
 
-def checked(path: Path, check: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
+def checked(path: Path, check: Callable[_P, _T], *given: _P.args, **options: _P.kwargs) -> _T:
     """What a check says of a file; what it refuses is a Mistake."""
     try:
-        return check(*given, **named)
+        return check(*given, **options)
     except Refused as why:
         raise Mistake(f"{path} is not right, {why}: restore it from a copy") from None
 
@@ -251,7 +253,7 @@ def described(path: Path) -> dict[str, Any]:
                 f" hush federation accept {path}"
             )
         if os.path.exists(path / COORDINATOR / "kit.json"):
-            raise Mistake(f"{path} holds several kits: name one, such as {path / COORDINATOR}")
+            raise Mistake(f"{path} is not a kit but holds some: name one, such as {path / COORDINATOR}")
         raise Mistake(f"{path} is no kit: make one with hush federation init or hush federation request")
     text = content(place)
     found = facts(text, {**FACTS, "simulation": type(None)}) or facts(text, {**FACTS, "simulation": int})

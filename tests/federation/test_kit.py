@@ -398,7 +398,7 @@ def test_a_kit_that_is_not_whole_is_a_mistake(trial, tmp_path):
     for wrong in (tmp_path / "nowhere", tmp_path, place / "kit.json", tmp_path / ("x" * 300)):
         with pytest.raises(Mistake, match="no kit"):
             kit.read(wrong)
-    with pytest.raises(Mistake, match="holds several kits"):
+    with pytest.raises(Mistake, match="is not a kit but holds some"):
         kit.read(trial.path.parent)
     with pytest.raises(Mistake, match="the coordinator's has the roster"):
         kit.roster(kit.read(place))
