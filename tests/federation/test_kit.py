@@ -374,9 +374,9 @@ def test_an_answer_that_was_changed_on_its_way(real, trial, tmp_path):
 def test_a_kit_that_is_not_whole_is_a_mistake(trial, tmp_path):
     place = trial.path.parent / "a"
     other = coordinator.init(tmp_path / "other", "localhost", sites=("a",))
-    theirs = other.path.parent / "a"
+    theirs, said = other.path.parent / "a", (place / "kit.json").read_bytes()
     damages = {
-        "kit.json": [b"", b"{}", (place / "kit.json").read_bytes().replace(b'"a"', b'"b"')],
+        "kit.json": [b"", b"{}", said.replace(b'"a"', b'"b"'), said.replace(trial.federation.encode(), b"0" * 64)],
         "ca.pem": [b"", other.authority.read_bytes(), trial.authority.read_bytes() + other.authority.read_bytes()],
         "cert.pem": [b"", (theirs / "cert.pem").read_bytes(), (trial.path.parent / "b" / "cert.pem").read_bytes()],
         "key.pem": [b"", (theirs / "key.pem").read_bytes()],
