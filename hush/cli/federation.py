@@ -1,6 +1,7 @@
 """`hush federation`: the kits of a federation's parties, and who is on its roster."""
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -95,7 +96,8 @@ def accept(
 
     grant = enrolment.Grant.read(file)
     enrolment.check_own(folder, grant)
-    _compare(grant.federation, fingerprint, "of the federation", "Did the coordinator read out this one?")
+    if fingerprint is not None or not os.path.exists(folder / "kit.json"):  # a kit knows its federation
+        _compare(grant.federation, fingerprint, "of the federation", "Did the coordinator read out this one?")
     kit = enrolment.accept(folder, grant)
     print(f"{folder}: the kit of {kit.name}, complete; the server is at {_address(kit)}")
 
@@ -141,7 +143,7 @@ def show(
     if simulation is not None:
         print(_rehearsal(simulation))
     if sites is not None:
-        print(f"{'roster':<12} {len(sites)} sites")
+        print(f"{'roster':<12} {len(sites)} site{'' if len(sites) == 1 else 's'}")
     for one in sites or ():
         note = "" if one["valid"] else ", not valid now"
         print(f"  {one['name']}  {one['identity']}  until {one['valid_until']}{note}")
@@ -151,7 +153,7 @@ def _pending(folder: Path) -> dict[str, Any] | None:
     """What there is to say of a request without an answer."""
     from hush.federation import enrolment
 
-    if (folder / "kit.json").exists() or not (folder / "request.json").exists():
+    if os.path.exists(folder / "kit.json") or not os.path.exists(folder / "request.json"):
         return None
     asked = enrolment.Request.read(folder / "request.json")
     return {"name": asked.name, "state": "requested, not yet accepted", "request": asked.fingerprint}

@@ -73,7 +73,7 @@ def add_folders(parent: Path, fill: Callable[[Path], None]) -> None:
             _sync(file)
         for folder in sorted(draft.iterdir()):
             place = parent / folder.name
-            if place.exists() or place.is_symlink():
+            if os.path.lexists(place):
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(place))
             folder.rename(place)
             moved.append(place)
@@ -86,6 +86,14 @@ def add_folders(parent: Path, fill: Callable[[Path], None]) -> None:
                 folder.rmdir()
         raise
     draft.rmdir()
+
+
+def move(path: Path, place: Path) -> None:
+    """Rename a file to a place on the same disk, which has its name from here on."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    path.rename(place)
+    for folder in (place.parent, path.parent):
+        _sync(folder)
 
 
 def drafts(folder: Path) -> set[Path]:

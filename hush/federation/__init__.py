@@ -1,1 +1,1 @@
-"""Who talks to clients: simulated blocks, sessions, channels, messages. May import parts and what is below."""
+"""Who talks to clients: simulated blocks, sessions, channels, messages, kits. May import parts and what is below."""

@@ -9,7 +9,7 @@ import ipaddress
 from datetime import UTC, datetime, timedelta
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
@@ -25,6 +25,16 @@ LOCAL = ("localhost", "127.0.0.1")
 _URI = "hush:ed25519:"
 _FORM = serialization.Encoding.PEM
 _NAMES = x509.SubjectAlternativeName
+_WRONG = (  # what reading a damaged or foreign certificate raises
+    ValueError,
+    TypeError,
+    InvalidSignature,
+    UnsupportedAlgorithm,
+    x509.InvalidVersion,
+    x509.ExtensionNotFound,
+    x509.DuplicateExtension,
+    x509.UnsupportedGeneralNameType,
+)
 
 Key = ec.EllipticCurvePrivateKey
 Signed = x509.Certificate | x509.CertificateSigningRequest
@@ -49,7 +59,7 @@ def read_key(pem: bytes) -> Key:
     """A private key on P-256."""
     try:
         key = serialization.load_pem_private_key(pem, None)
-    except (ValueError, TypeError):
+    except _WRONG:
         key = None
     if not isinstance(key, Key) or not isinstance(key.curve, ec.SECP256R1):
         raise Refused("it is no private key on P-256")
@@ -60,7 +70,7 @@ def public_key(of: Key | Signed) -> ec.EllipticCurvePublicKey:
     """The public key, on P-256."""
     try:
         key = of.public_key()
-    except ValueError:
+    except _WRONG:
         key = None
     if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
         raise Refused("its key is not on P-256")
@@ -82,7 +92,7 @@ def read(text: bytes) -> x509.Certificate:
     try:
         found = x509.load_pem_x509_certificate(text)
         whole = pem(found) == text
-    except ValueError:
+    except _WRONG:
         whole = False
     if not whole:
         raise Refused("it is not one certificate in PEM")
@@ -148,7 +158,7 @@ def read_request(text: bytes) -> x509.CertificateSigningRequest:
     try:
         found = x509.load_pem_x509_csr(text)
         right = found.is_signature_valid
-    except ValueError:
+    except _WRONG:
         right = False
     if not right:
         raise Refused("it holds no certificate request, or one with a wrong signature")
@@ -159,7 +169,7 @@ def name_of(of: Signed) -> str:
     """The common name, where the subject is that and nothing else."""
     try:
         found = list(of.subject)
-    except ValueError:
+    except _WRONG:
         found = []
     if len(found) != 1 or found[0].oid != NameOID.COMMON_NAME or not isinstance(found[0].value, str):
         raise Refused("its subject is not one common name")
@@ -173,7 +183,7 @@ def identity_of(of: Signed) -> bytes:
         (digits,) = (uri.removeprefix(_URI) for uri in uris if uri.startswith(_URI))
         key = bytes.fromhex(digits)
         right = len(key) == 32 and key.hex() == digits and key not in WEAK
-    except (ValueError, x509.ExtensionNotFound, x509.DuplicateExtension):
+    except _WRONG:
         right = False
     if not right:
         raise Refused("it binds no Ed25519 key, or one under which anybody can sign")
@@ -186,7 +196,7 @@ def check_authority(found: x509.Certificate) -> None:
     try:
         found.verify_directly_issued_by(found)
         right = found.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
-    except (ValueError, TypeError, InvalidSignature, x509.ExtensionNotFound, x509.DuplicateExtension):
+    except _WRONG:
         right = False
     if not right:
         raise Refused("it is not the certificate of an authority")
@@ -197,12 +207,12 @@ def check_issued(found: x509.Certificate, by: x509.Certificate, server: bool) ->
     public(found)
     try:
         found.verify_directly_issued_by(by)
-    except (ValueError, TypeError, InvalidSignature):
+    except _WRONG:
         raise Refused("it is not by this federation's authority") from None
     try:
         ca = found.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
         purposes = list(found.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value)
-    except (ValueError, x509.ExtensionNotFound, x509.DuplicateExtension):
+    except _WRONG:
         ca, purposes = True, []
     if ca or purposes != [ExtendedKeyUsageOID.SERVER_AUTH if server else ExtendedKeyUsageOID.CLIENT_AUTH]:
         raise Refused(f"it is not the certificate of a {'server' if server else 'site'}")
@@ -217,7 +227,7 @@ def names_host(found: x509.Certificate, host: str) -> bool:
     """Whether TLS takes this certificate for that host."""
     try:
         names = found.extensions.get_extension_for_class(_NAMES).value
-    except (ValueError, x509.ExtensionNotFound, x509.DuplicateExtension):
+    except _WRONG:
         return False
     return all(name in list(names) for name in _hosts(host))
 

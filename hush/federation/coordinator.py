@@ -18,10 +18,9 @@ from hush.federation import certificates as issued
 from hush.federation import enrolment
 from hush.federation import kit as kits
 from hush.federation.enrolment import Grant, Request
-from hush.federation.kit import Kit
+from hush.federation.kit import COORDINATOR, Kit
 from hush.secure.keys import Identity, repeatable
 
-COORDINATOR = "coordinator"  # the folder of its kit
 PORT, DAYS = 8900, 365
 _LABEL = r"(?!-)[a-z0-9-]{1,63}(?<!-)"
 
@@ -35,7 +34,10 @@ def init(
     simulation: int | None = None,
     start: datetime | None = None,
 ) -> Kit:
-    """Found a federation: the coordinator's kit, and for a trial those of these sites, complete."""
+    """Found a federation: the coordinator's kit, and for a trial those of these sites, complete.
+
+    In a rehearsal the identities are those of its seed; the keys of TLS are always new.
+    """
     host = _host(host)
     _check_port(port)
     _check_days(days)
@@ -68,9 +70,9 @@ def init(
         files.write(draft / COORDINATOR / "ca-key.pem", issued.key_pem(key), private=True)
         (draft / COORDINATOR / "sites").mkdir(exist_ok=True)
 
-    with enrolment.writing():
+    with enrolment.writing(folder):
         files.add_folders(folder, fill)
-    return kits.read(folder / COORDINATOR)
+    return kits.whole(folder / COORDINATOR)
 
 
 def check_new(kit: Kit, asked: Request) -> None:
@@ -92,7 +94,7 @@ def check_new(kit: Kit, asked: Request) -> None:
 def approve(kit: Kit, asked: Request, days: int = DAYS, start: datetime | None = None) -> Path:
     """Put a site on the roster; the file to hand back to it."""
     _check_days(days)
-    with enrolment.writing(), _roster(kit):
+    with enrolment.writing(kit.path), _roster(kit):
         check_new(kit, asked)
         return _grant(kit, asked.name, asked.asked, bytes.fromhex(asked.identity), days, start)
 
@@ -100,7 +102,7 @@ def approve(kit: Kit, asked: Request, days: int = DAYS, start: datetime | None =
 def renew(kit: Kit, name: str, days: int = DAYS, start: datetime | None = None) -> Path:
     """A new certificate for the same keys: the server's own, or a file to hand to a site of the roster."""
     _check_days(days)
-    with enrolment.writing(), _roster(kit):
+    with enrolment.writing(kit.path), _roster(kit):
         own = name == issued.SERVER
         place = kit.certificate if own else _on_roster(kit, name)
         old = kits.certificate(place)
@@ -115,12 +117,11 @@ def renew(kit: Kit, name: str, days: int = DAYS, start: datetime | None = None) 
 
 def revoke(kit: Kit, name: str) -> Path:
     """Take a site off the roster; its certificate is kept among the revoked ones."""
-    with enrolment.writing(), _roster(kit):
+    with enrolment.writing(kit.path), _roster(kit):
         place = _on_roster(kit, name)
         digest = hashlib.sha256(kits.content(place)).hexdigest()
         gone = kit.path / "revoked" / f"{name}-{digest[:16]}.pem"
-        gone.parent.mkdir(exist_ok=True)
-        place.rename(gone)
+        files.move(place, gone)
         place.with_suffix(".kit.json").unlink(missing_ok=True)
     return gone
 
@@ -137,7 +138,7 @@ def _roster(kit: Kit) -> Iterator[None]:
 def _on_roster(kit: Kit, name: str) -> Path:
     """The file of a site's certificate."""
     place = kit.path / "sites" / f"{name}.pem"
-    if not kits.named(name) or not place.is_file():
+    if not kits.named(name) or not os.path.isfile(place):
         raise Mistake(f"{name[:60]!r} is not on the roster: see hush federation show {kit.path}")
     return place
 
@@ -160,6 +161,8 @@ def _authority(kit: Kit) -> tuple[x509.Certificate, issued.Key]:
     key = kits.checked(place, issued.read_key, kits.content(place))
     if issued.public(key) != issued.public(cert):
         raise Mistake(f"{place} is the key of another authority: restore it from a copy")
+    if not issued.timely(cert, issued.now()):
+        raise Mistake(f"{kit.authority} is not valid now: set this machine's clock, or found a new federation")
     return cert, key
 
 

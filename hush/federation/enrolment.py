@@ -111,19 +111,18 @@ def request(folder: Path, name: str) -> Request:
     """A site's own keys in a new folder, and its request to the coordinator."""
     kits.check_name(name)
     free(folder)
-    key, seed = issued.new_key(), os.urandom(32)
+    place, key, seed = Path(os.path.abspath(folder)), issued.new_key(), os.urandom(32)
     identity = Identity(seed)
     signature = identity.sign(_words(name, issued.public(key)))
     csr = issued.pem(issued.request(key, name, identity.public)).decode()
     asked = Request(name, csr, identity.public.hex(), signature.hex())
 
     def fill(draft: Path) -> None:
-        place = draft / folder.resolve().name
-        secrets(place, key, seed)
-        files.write(place / "request.json", as_json(asdict(asked)))
+        secrets(draft / place.name, key, seed)
+        files.write(draft / place.name / "request.json", as_json(asdict(asked)))
 
-    with writing():
-        files.add_folders(folder.resolve().parent, fill)
+    with writing(folder):
+        files.add_folders(place.parent, fill)
     return asked
 
 
@@ -145,7 +144,7 @@ def accept(folder: Path, grant: Grant) -> Kit:
     name, simulation = _waiting(folder, grant)
     authority, cert = issued.read(grant.authority.encode()), grant.certificate.encode()
     server = issued.identity_of(issued.read(grant.server.encode()))
-    with writing():
+    with writing(folder):
         complete(folder, name, grant.host, grant.port, authority, server, cert, simulation)
     return kits.read(folder)
 
@@ -153,9 +152,7 @@ def accept(folder: Path, grant: Grant) -> Kit:
 def check_fingerprint(found: str, given: str) -> None:
     """A Mistake where it is not the one that was read out."""
     if re.sub(r"[\s:]", "", given).lower() != found:
-        raise Mistake(
-            f"the fingerprint is {found}, and not {given[:100]}: take nothing that the other side did not read out"
-        )
+        raise Mistake(f"the file has another fingerprint than {given[:100]!r}: ask the other side for both again")
 
 
 def secrets(folder: Path, key: issued.Key, seed: bytes) -> None:
@@ -189,12 +186,12 @@ def as_json(facts: dict[str, Any]) -> bytes:
 
 def free(folder: Path) -> None:
     """A Mistake where something is in the way of a new folder."""
-    if folder.exists() or folder.is_symlink():
+    if os.path.lexists(folder):
         raise Mistake(f"{folder} exists: choose another")
 
 
 @contextlib.contextmanager
-def writing() -> Iterator[None]:
+def writing(folder: Path) -> Iterator[None]:
     """A place that cannot be written to is a Mistake; a full disk is said by the command line."""
     try:
         yield
@@ -203,7 +200,7 @@ def writing() -> Iterator[None]:
     except OSError as error:
         if files.full(error):
             raise
-        raise Mistake(f"{error.filename} cannot be written ({error.strerror}): choose another place") from None
+        raise Mistake(f"{folder} cannot be written ({error.strerror}): choose another place") from None
 
 
 def _words(name: str, public: bytes) -> bytes:
@@ -213,8 +210,8 @@ def _words(name: str, public: bytes) -> bytes:
 
 def _waiting(folder: Path, grant: Grant) -> tuple[str, int | None]:
     """Whose kit is to be completed, and the seed of its rehearsal; one of another federation is not touched."""
-    if not (folder / "kit.json").exists():
-        if not (folder / "request.json").exists():
+    if not os.path.exists(folder / "kit.json"):
+        if not os.path.exists(folder / "request.json"):
             raise Mistake(f"{folder} holds no request: make one with hush federation request")
         return Request.read(folder / "request.json").name, None
     facts = kits.described(folder)

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,12 +16,14 @@ from hush.errors import Mistake, Refused
 from hush.federation import certificates as issued
 from hush.secure.keys import Identity
 
-P = ParamSpec("P")
-T = TypeVar("T")
 SITE = re.compile(r"[a-z][a-z0-9-]{0,39}")
+COORDINATOR = "coordinator"  # the folder of the server's kit
 LARGEST = 65536  # bytes of any file of a kit
 FACTS = {"name": str, "host": str, "port": int, "federation": str, "server": str, "format": int}
 SECRETS = ("key.pem", "identity.key", "ca-key.pem")  # which nobody else may read
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ class Kit:
 
     @property
     def state(self) -> Path:
-        """The folder of what the party must not forget: ledger, claims, accepted charters."""
+        """The folder of what the party must not forget (ledger, claims, accepted charters), made at the first call."""
         folder = self.path / "state"
         folder.mkdir(mode=0o700, exist_ok=True)
         return folder
@@ -89,6 +92,7 @@ def read(path: Path) -> Kit:
             raise Mistake(f"{place} is not valid before {shown(found.not_valid_before_utc)}: set this machine's clock")
         if now > found.not_valid_after_utc:
             remedy = f"hush federation renew {path}" if kit.coordinator else "ask the coordinator to renew it"
+            remedy = remedy if place == kit.certificate else "found a new federation with hush federation init"
             raise Mistake(f"{place} expired on {shown(found.not_valid_after_utc)}: {remedy}")
     return kit
 
@@ -137,8 +141,10 @@ def filed(kit: Kit) -> list[tuple[Member, bool, bytes]]:
     """All sites that were approved and not revoked: each with whether it is valid now, and its certificate."""
     if not kit.coordinator:
         raise Mistake(f"{kit.path} is the kit of {kit.name}: the coordinator's has the roster")
-    authority, found = certificate(kit.authority), []
-    for path in sorted((kit.path / "sites").glob("[!.]*.pem")):
+    authority, found, folder = certificate(kit.authority), [], kit.path / "sites"
+    if not os.path.isdir(folder):
+        raise Mistake(f"{folder} is missing: restore it from a copy")
+    for path in sorted(folder.glob("[!.]*.pem"), key=lambda one: one.stem):
         pem = content(path)
         one = checked(path, _member, pem, authority)
         if one.name != path.stem:
@@ -191,7 +197,7 @@ def content(path: Path) -> bytes:
         with path.open("rb") as file:
             found = file.read(LARGEST + 1)
     except OSError as error:
-        raise Mistake(f"{path} cannot be read ({error.strerror}): restore it from a copy") from None
+        raise Mistake(f"{path} cannot be read ({error.strerror}): check the path, or restore it from a copy") from None
     if len(found) > LARGEST:
         raise Mistake(f"{path} is too large to be of a kit: restore it from a copy")
     return found
@@ -214,10 +220,10 @@ def certificate(path: Path) -> x509.Certificate:
     return checked(path, issued.read, content(path))
 
 
-def checked(path: Path, check: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
+def checked(path: Path, check: Callable[_P, _T], *given: _P.args, **options: _P.kwargs) -> _T:
     """What a check says of a file; what it refuses is a Mistake."""
     try:
-        return check(*given, **named)
+        return check(*given, **options)
     except Refused as why:
         raise Mistake(f"{path} is not right, {why}: restore it from a copy") from None
 
@@ -232,18 +238,22 @@ def facts(text: bytes, kinds: dict[str, type]) -> dict[str, Any] | None:
         return None
     if any(type(found[name]) is not kind for name, kind in kinds.items()) or found["format"] != 1:
         return None
+    if not all(value.isascii() for value in found.values() if isinstance(value, str)):
+        return None
     return found
 
 
 def described(path: Path) -> dict[str, Any]:
     """What kit.json says."""
     place = path / "kit.json"
-    if not place.exists():
-        if (path / "request.json").exists():
+    if not os.path.exists(place):
+        if os.path.exists(path / "request.json"):
             raise Mistake(
                 f"{path} is not complete: give its request.json to the coordinator, and what comes back to"
                 f" hush federation accept {path}"
             )
+        if os.path.exists(path / COORDINATOR / "kit.json"):
+            raise Mistake(f"{path} is not a kit but holds some: name one, such as {path / COORDINATOR}")
         raise Mistake(f"{path} is no kit: make one with hush federation init or hush federation request")
     text = content(place)
     found = facts(text, {**FACTS, "simulation": type(None)}) or facts(text, {**FACTS, "simulation": int})
@@ -258,6 +268,6 @@ def described(path: Path) -> dict[str, Any]:
 def check_private(folder: Path) -> None:
     """A Mistake where others may read a secret."""
     for place in (folder / name for name in SECRETS):
-        with contextlib.suppress(FileNotFoundError):  # who needs it says so
+        with contextlib.suppress(OSError):  # who needs it says that it is not there
             if place.stat().st_mode & 0o077:
                 raise Mistake(f"{place} can be read by others: chmod 600 {place}, or make a new kit if anybody did")

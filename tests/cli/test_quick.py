@@ -50,6 +50,9 @@ def test_import_hush(tmp_path):
         "schemes",
         "schemes fl-top-dp",
         "schemes --json",
+        "federation --help",
+        "federation init . --host localhost --site a",
+        "federation request a",
     ],
 )
 def test_commands(words, tmp_path):

@@ -69,3 +69,36 @@ def test_old_drafts_are_cleared_and_young_ones_stay(tmp_path):
         os.utime(tmp_path / name, (0, 0))
     files.clear(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [".b.2.part"]
+
+
+def test_a_private_file_is_its_owners_from_the_first_byte(tmp_path, monkeypatch):
+    """Its draft is, while it is written, whatever the umask allows."""
+    seen = []
+    sync = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda file: (seen.append(os.fstat(file).st_mode & 0o777), sync(file))[1])
+    (tmp_path / "secret").touch(0o644)
+    old = os.umask(0)
+    try:
+        files.write(tmp_path / "secret", b"1", private=True)
+        files.write(tmp_path / "open", b"1")
+    finally:
+        os.umask(old)
+    assert seen[0] == (tmp_path / "secret").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "open").stat().st_mode & 0o777 == 0o666
+
+
+def test_folders_are_added_together_or_not_at_all(tmp_path):
+    def fill(draft):
+        for name in ("a", "b"):
+            (draft / name).mkdir()
+            (draft / name / "file").write_text(name)
+
+    files.add_folders(tmp_path / "deep" / "er", fill)
+    assert sorted(path.name for path in (tmp_path / "deep" / "er").iterdir()) == ["a", "b"]
+    (tmp_path / "b").mkdir()
+    with pytest.raises(FileExistsError):
+        files.add_folders(tmp_path, fill)
+    with pytest.raises(ZeroDivisionError):
+        files.add_folders(tmp_path / "other" / "place", lambda draft: fill(draft) or 1 / 0)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["b", "deep"]
+    assert list((tmp_path / "b").iterdir()) == []
