@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-kernels tables bench check format clean
+.PHONY: demo test test-network test-kernels tables bench check format clean
 
 # The stamp is younger than the files that say what to install, or the environment is made anew.
 $(VENV)/installed: pyproject.toml constraints.txt
@@ -30,6 +30,10 @@ runs/demo/fl-top-dp/model.safetensors: experiments/demo.toml | $(VENV)/installed
 
 test: $(VENV)/installed
 	$(BIN)/pytest
+
+# A server and its sites as processes of their own, over TLS on this machine.
+test-network: $(VENV)/installed
+	$(BIN)/pytest -m network tests/network
 
 # The same libraries with other kernels, as they would choose them on another processor. What is promised to the bit holds
 # there as well; what holds by the rounding of one kernel alone fails.

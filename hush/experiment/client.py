@@ -167,7 +167,7 @@ def take_part(
 ) -> str:
     """Until the run is over: what the server says of it. `show`: the charter in words, and no more."""
     office = Office(own, data, rules, say, accept, code, show)
-    site = Site(office, version, say)
+    site = Site(own, office, version, say)
     cell = Cell(own, Ears(site.heard, site.joined, site.left))
     site.send = cell.send
     cell.start()

@@ -103,13 +103,13 @@ def host(
     ready = _engined(federated.prepared(config))
     about = brief(ready, str(ready.config.run.engine))
     asks = ready.entry.level == "record" or not ready.entry.private
-    names = tuple(one.name for one in members)
+    keys = {one.name: one.key for one in members}
     welcome = envelopes.seal(Kind.WELCOME, {"problem": about.json, "records": asks})
-    sites = Sites(names, version, welcome, say)
+    sites = Sites(keys, own.federation, version, welcome, say)
     cell = Cell(own, Ears(sites.heard, sites.joined, sites.left))
     sites.send = cell.send
     cell.start()
-    say("listening", port=own.port, sites=len(names))
+    say("listening", port=own.port, sites=len(keys))
     over = "the server has stopped: start this client again when it is back"
     try:
         known = _registered(sites, out, asks, own.simulation is not None, say)
@@ -120,7 +120,7 @@ def host(
         files.write(out / "charter.json", charter.json.encode())
         sites.offer(offered(charter, experiment.task.problem, own))
         _agreed(sites, charter.digest, wait, say)
-        taken = _Taken(out / "taken.json", names)
+        taken = _Taken(out / "taken.json", sites.names)
         taken.read(sites)
         clients = Remote(
             experiment.task,

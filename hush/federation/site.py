@@ -10,6 +10,9 @@ from torch import Tensor
 from hush.errors import Mistake, Refused
 from hush.federation import envelopes
 from hush.federation.envelopes import Envelope, Kind
+from hush.federation.kit import Kit
+from hush.federation.sites import greeting
+from hush.secure.keys import Identity
 
 SERVER = "server"
 SOON = 3.0  # seconds until a server that is not there is told
@@ -47,10 +50,16 @@ class Site:
     A question is answered once: the same one again, after a cut connection, gets the same bytes.
     """
 
-    def __init__(self, desk: Desk, version: str, say: Say) -> None:
+    def __init__(self, own: Kit, desk: Desk, version: str, say: Say) -> None:
         self.send: Callable[[str, bytes], bool] = lambda peer, data: False
-        self._desk, self._version, self._say = desk, version, say
+        self._desk, self._say = desk, say
         self._process = secrets.token_hex(16)
+        words = greeting(own.federation, own.name, self._process)
+        self._hello = {
+            "version": version,
+            "process": self._process,
+            "proof": Identity(own.identity_seed).sign(words).hex(),
+        }
         self._inbox: queue.Queue[Envelope] = queue.Queue()
         self._agreed: Agreed | None = None
         self._charter = b""  # as it came
@@ -63,7 +72,7 @@ class Site:
         """The server is there."""
         if peer == SERVER:
             self._say("connected")
-            self.send(SERVER, envelopes.seal(Kind.HELLO, {"version": self._version, "process": self._process}))
+            self.send(SERVER, envelopes.seal(Kind.HELLO, self._hello))
 
     def left(self, peer: str) -> None:
         """The connection has ended; the line connects again by itself."""

@@ -10,9 +10,23 @@ from hush.errors import Refused
 from hush.federation import envelopes
 from hush.federation.channel import Messages
 from hush.federation.envelopes import Envelope, Kind
+from hush.secure.keys import verify
 
 GRACE = 5.0  # seconds in which a site whose connection ended may come back and still answer
 Say = Callable[..., None]
+
+
+def greeting(federation: str, site: str, process: str) -> bytes:
+    """What a process of a site signs when it says hello."""
+    return "\n".join(("hush hello", federation, site, process)).encode()
+
+
+def proof(facts: Mapping[str, object]) -> bytes:
+    """The signature of a hello."""
+    try:
+        return bytes.fromhex(str(facts.get("proof", "")))
+    except ValueError:
+        return b""
 
 
 @dataclass
@@ -21,6 +35,7 @@ class _Site:
 
     connected: bool = False
     process: str = ""
+    joined: bool = False
     records: int | None = None
     accepted: str = ""  # the digest of the charter
     gone: float = 0.0  # since when it is not connected
@@ -41,16 +56,19 @@ class _Question:
 class Sites:
     """The registered sites of a federation, over a line that carries bytes (hush.federation.cellnet.Cell).
 
+    A site proves with its hello that it has the key of the roster (`keys`, by name): a certificate that was revoked, or
+    one for earlier keys, is valid until it expires.
     `send(site, data)` hands bytes over and says whether the site was connected; `heard`, `joined` and `left` are for
     whoever hears of it. `welcome` goes to each process that says hello. A question is asked again, under the same
     number, of a process whose connection was cut meanwhile: it gives the same answer. Who does not answer by the
     deadline, or comes back as another process, has dropped out of the phase. `say(event, **facts)` is the log.
     """
 
-    def __init__(self, names: tuple[str, ...], version: str, welcome: bytes, say: Say) -> None:
-        self.names, self._version, self._welcome, self._say = names, version, welcome, say
+    def __init__(self, keys: Mapping[str, bytes], federation: str, version: str, welcome: bytes, say: Say) -> None:
+        self.names, self._keys, self._federation = tuple(keys), keys, federation
+        self._version, self._welcome, self._say = version, welcome, say
         self.send: Callable[[str, bytes], bool] = lambda site, data: False
-        self._sites = {name: _Site() for name in names}
+        self._sites = {name: _Site() for name in keys}
         self._changed = Condition()
         self._charter = b""
         self._number = secrets.randbits(62)  # of questions: those of a server before this one are not meant
@@ -88,7 +106,7 @@ class Sites:
                 records = found.facts.get("records")
                 if records is not None and (type(records) is not int or not 1 <= records < 2**32):
                     raise Refused(f"records={records!r} is no number of records")
-                site.records = records
+                site.joined, site.records = True, records
                 self._say("joined", site=name)
                 if self._charter:
                     self.send(name, self._charter)
@@ -109,9 +127,11 @@ class Sites:
         version, process = str(facts.get("version", ""))[:40], str(facts.get("process", ""))[:64]
         if version != self._version:
             raise Refused(f"it has hush {version}, and the server {self._version}: install the same version")
+        if not verify(self._keys[name], proof(facts), greeting(self._federation, name, process)):
+            raise Refused("it has not the key that is on the roster: renew or request its certificate")
         again = process == site.process
         if not again:
-            site.accepted = ""
+            site.accepted, site.joined = "", False
         if not site.connected:
             self._say("back" if again else "hello", site=name)
         site.connected, site.process = True, process
@@ -147,12 +167,12 @@ class Sites:
     @property
     def missing(self) -> tuple[str, ...]:
         """Who has not joined."""
-        return tuple(name for name, site in self._sites.items() if not site.process)
+        return tuple(name for name, site in self._sites.items() if not site.joined)
 
     @property
     def registered(self) -> Mapping[str, int | None]:
         """The records of each site that has joined, as it said."""
-        return {name: site.records for name, site in self._sites.items() if site.process}
+        return {name: site.records for name, site in self._sites.items() if site.joined}
 
     def undecided(self, digest: str) -> tuple[str, ...]:
         """Who has not accepted the charter with this digest."""
@@ -163,7 +183,7 @@ class Sites:
         with self._changed:
             self._charter = charter
             for name, site in self._sites.items():
-                if site.connected:
+                if site.connected and site.joined:
                     self.send(name, charter)
 
     def over(self, sentence: str) -> None:

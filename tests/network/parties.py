@@ -23,7 +23,9 @@ LONG = 60.0  # seconds: whatever takes longer has failed
 def context() -> ForkServerContext:
     """Processes that find torch and nvflare imported."""
     found = multiprocessing.get_context("forkserver")
-    found.set_forkserver_preload(["network.preloaded"])
+    found.set_forkserver_preload(
+        ["hush.experiment.server", "hush.experiment.client", "nvflare.fuel.f3.cellnet.core_cell", "torch._dynamo"]
+    )
     return found
 
 
@@ -228,7 +230,9 @@ class Place:
 
 
 @contextmanager
-def federation(folder: Path, sites: tuple[str, ...], tables: dict[str, Any], seed: int | None = SEED) -> Iterator[Place]:
+def federation(
+    folder: Path, sites: tuple[str, ...], tables: dict[str, Any], seed: int | None = SEED
+) -> Iterator[Place]:
     """Kits and rows for these sites; all processes end with it."""
     from hush.experiment.population import deal
     from hush.federation.coordinator import init

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 import torch
+from network.parties import SEED, Place, federation
 from safetensors.torch import load_file
 
 from hush.experiment import config
-from hush.experiment.directory import execute
+from hush.experiment.directory import execute, open_directory
 from hush.experiment.resolving import build
 from hush.privacy.ledger import Ledger
-from network.parties import SEED, Place, federation
 
 pytestmark = pytest.mark.network
 SITES = ("a", "b", "c")
@@ -19,9 +19,9 @@ PLAIN = {"data": {"name": "digits"}, "run": {"rounds": 5, "seed": SEED}}
 SCHEMES: dict[str, dict[str, Any]] = {
     "fl-top-dp": {"scheme": {"name": "fl-top-dp", "ratio": 0.1, "noise": 1.0, "clip": 0.5}},
     "fl-sign-dp": {"scheme": {"name": "fl-sign-dp", "noise": 1.0}, "train": {"batch": 20, "steps": 2}},
-    "two-bit": {"scheme": {"name": "two-bit"}},
+    "two-bit": {"scheme": {"name": "two-bit", "precision": 4}},
     "hush": {"scheme": {"name": "hush", "noise": 1.0, "features": 20}},
-    "top-k": {"scheme": {"name": "top-k", "ratio": 0.05}},
+    "top-k-ef": {"scheme": {"name": "top-k-ef", "ratio": 0.05}},
 }
 SECURE = {"fl-top-dp", "fl-sign-dp", "hush"}
 
@@ -35,13 +35,16 @@ def simulated(wanted: dict[str, Any], out: Path, clients: int = len(SITES)) -> d
     """The weights that one process makes of it, a client at a time."""
     wanted = {**wanted, "data": {**wanted["data"], "clients": clients}, "run": {**wanted["run"], "block": 1}}
     built = build(config.parse(wanted, "test"))
-    out.mkdir()
+    open_directory(out, built.config, resume=False)
     for _ in execute(built, out):
         pass
     return load_file(out / "model.safetensors")
 
 
-@pytest.mark.parametrize(("name", "secure"), [*((name, False) for name in SCHEMES), *((n, True) for n in sorted(SECURE))])
+CASES = [*((name, False) for name in SCHEMES), *((name, True) for name in sorted(SECURE))]
+
+
+@pytest.mark.parametrize(("name", "secure"), CASES)
 def test_weights_are_the_simulator_s(name: str, secure: bool, tmp_path: Path) -> None:
     """To the bit; and server and sites agree on what was spent."""
     wanted = tables(name, secure)
