@@ -69,8 +69,8 @@ class Office:
 
     def join(self, facts: dict[str, Any]) -> dict[str, Any]:
         """Load the rows; how many there are is said where the scheme needs it to be public."""
-        if self.look:
-            return {"records": 1 if facts.get("records") is True else None}
+        if self.look and self.data is None:
+            return {"records": None}  # where the server asks for them, there is no charter before they are known
         rows = self._own(Brief.read(str(facts.get("problem"))))
         asked = facts.get("records") is True
         self.say("data", records=len(rows), told=asked)

@@ -92,6 +92,12 @@ class Site:
 
     def run(self) -> str:
         """Until the run is over: what the server said of it."""
+        try:
+            return self._until_over()
+        finally:
+            self._over = True  # whoever ends the connection now, nobody waits
+
+    def _until_over(self) -> str:
         waited = False
         while True:
             try:
@@ -127,6 +133,7 @@ class Site:
         if self._agreed is not None:  # after a cut connection: the server knows the rest
             return
         self.send(SERVER, envelopes.seal(Kind.JOIN, self._joined))
+        self._say("registered", missing=found.facts.get("records") is True and self._joined.get("records") is None)
 
     def _agree(self, found: Envelope) -> None:
         if self._agreed is None or found.body != self._charter:
