@@ -30,7 +30,7 @@ def tun(namespace: str, address: str) -> int:
             fcntl.ioctl(device, TUNSETIFF, struct.pack("16sH", b"wan", TUN | NO_HEAD))
         finally:
             _enter(home.fileno())
-    for words in ("addr add %s/24 dev wan" % address, "link set lo up", "link set wan up"):
+    for words in (f"addr add {address}/24 dev wan", "link set lo up", "link set wan up"):
         subprocess.run(["ip", "-n", namespace, *words.split()], check=True)
     return device
 
@@ -64,14 +64,16 @@ def main() -> None:
     parser.add_argument("--loss", type=float, default=0.01, help="part of the packets, each way")
     wanted = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    ends = dict[str, int]()
     try:
-        ends = [tun(name, f"10.77.0.{number}") for number, name in enumerate(wanted.names, 1)]
+        for number, name in enumerate(wanted.names, 1):
+            ends[name] = tun(name, f"10.77.0.{number}")
         print("ready", flush=True)
-        carry(*ends, wanted.delay, wanted.loss)
+        carry(*ends.values(), wanted.delay, wanted.loss)
     except KeyboardInterrupt:
         pass
     finally:
-        for name in wanted.names:
+        for name in ends:
             subprocess.run(["ip", "netns", "del", name], check=False)
 
 

@@ -1,8 +1,10 @@
 """A site of a real federation: its rows, its policy, its ledger, and what it agrees to."""
 
+import fcntl
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -170,13 +172,25 @@ def take_part(
     site = Site(own, office, version, say)
     cell = Cell(own, Ears(site.heard, site.joined, site.left))
     site.send = cell.send
-    cell.start()
-    try:
-        return site.run()
-    except Mistake:
-        if office.seen is None:
-            raise
-        return described(office.seen, rules)
-    finally:
-        time.sleep(FLUSH)  # what was said last is still on its way
-        cell.stop()
+    with _alone(own):
+        cell.start()
+        try:
+            return site.run()
+        except Mistake:
+            if office.seen is None:
+                raise
+            return described(office.seen, rules)
+        finally:
+            time.sleep(FLUSH)  # what was said last is still on its way
+            cell.stop()
+
+
+@contextmanager
+def _alone(own: Kit) -> Iterator[None]:
+    """One process of a site at a time: to the server a second one is the same site, and the first has dropped out."""
+    with (own.state / "client.lock").open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise Mistake(f"{own.path} is in use by another hush client: stop that one first") from None
+        yield
