@@ -15,7 +15,7 @@ from hush.experiment import config as configuration
 from hush.experiment import directory, federated
 from hush.experiment.brief import Brief, brief
 from hush.experiment.config import Config
-from hush.experiment.directory import Row
+from hush.experiment.journal import Row
 from hush.experiment.federated import Federated
 from hush.experiment.offer import offered
 from hush.experiment.preparing import Prepared

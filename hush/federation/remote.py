@@ -41,20 +41,17 @@ class Remote:
     dropped: Callable[[int], None] | None = None  # hears of each client whose answer was not taken
     taken: Callable[[int, tuple[int, ...]], None] | None = None  # hears whose uploads a round took
 
-    def begin(self, terms: Opening) -> None:
+    def begin(self, terms: Opening) -> int:
         """The charter was agreed to before. Draws that others could repeat are refused: cohorts, the server's noise."""
+        begun = 0 if self.claims is None else self.claims.last(self.run)
         source, secret = terms.scheme.source, terms.secret
         if self.simulation or not secret.repeatable:
-            return
+            return begun
         if source is None or not source.correlated:
             raise Mistake("draws that repeat are for simulations: give secret=SecretSeed.system() to a server")
         if secret.value is not None and secret.value < GUESSED:
             raise Mistake("a secret seed below 2^64 may be guessed: take one of 128 bits from the operating system")
-
-    @property
-    def begun(self) -> int:
-        """The last round whose plans have left in an earlier process of the server."""
-        return 0 if self.claims is None else self.claims.last(self.run)
+        return begun
 
     def collect(self, order: Order) -> Total:
         """The total of the uploads of whoever answers in time."""
