@@ -8,7 +8,7 @@ import torch
 
 from hush.core.clients import Opening, Order
 from hush.core.packing import FLOATS
-from hush.core.protocols import Roster
+from hush.core.protocols import Roster, ServerRound
 from hush.core.spec import Total, Uploads
 from hush.core.task import Registered
 from hush.errors import Aborted, Mistake, Refused
@@ -38,6 +38,7 @@ class Remote:
     timeout: float | None = None
     claims: Claims | None = None  # of the server: rounds whose plans have left, whatever became of them
     simulation: bool = False  # a rehearsal, whose draws repeat
+    relay: Callable[..., ServerRound] | None = None  # opens a round with a second server
     dropped: Callable[[int], None] | None = None  # hears of each client whose answer was not taken
     taken: Callable[[int, tuple[int, ...]], None] | None = None  # hears whose uploads a round took
 
@@ -88,7 +89,7 @@ class Remote:
         first = sent[cohort[0]].data if cohort and scheme.secure else b""
         asked = scheme.asked(plan, first, order.cohort, order.secret, order.books.traffic.summed, self.run)
         announced = (*asked.announced, self.charter.encode()) if scheme.secure else ()
-        asked = replace(asked, registered=self.enrolled.sizes, announced=announced)
+        asked = replace(asked, registered=self.enrolled.sizes, announced=announced, relay=self.relay)
         round = scheme.aggregator.open(asked, people, unpack)
         waiting = {client: self._with_roster(message, people).data for client, message in sent.items()}
         refused: list[str] = []
