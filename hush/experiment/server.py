@@ -132,7 +132,7 @@ def host(
         directory.open_directory(out, experiment.config, resume=True)
         known.write(out)
         files.write(out / "charter.json", charter.json.encode())
-        sites.offer(offered(charter, experiment.task.problem, own, second))
+        sites.offer(offered(charter, experiment.task.problem, own, second), charter.digest)
         _agreed(sites, charter.digest, wait, say)
         taken = _Taken(out / "taken.json", names)
         taken.read(sites)

@@ -80,7 +80,7 @@ class Sites:
         self.send: Callable[[str, bytes], bool] = lambda site, data: False
         self._sites = {name: _Site() for name in keys}
         self._changed = Condition()
-        self._charter = b""
+        self._charter, self._digest = b"", ""
         self._number = secrets.randbits(62)  # of questions: those of a server before this one are not meant
         self._question: _Question | None = None
 
@@ -119,7 +119,7 @@ class Sites:
                 site.joined, site.records = True, records
                 site.introduction = str(found.facts.get("second", ""))[:1024]
                 self._say("joined", site=name)
-                if self._charter:
+                if self._charter and site.accepted != self._digest:
                     self.send(name, self._charter)
             elif found.kind is Kind.ACCEPT:
                 site.accepted = str(found.facts.get("charter", ""))
@@ -141,8 +141,8 @@ class Sites:
         if not verify(self._keys[name], proof(facts), greeting(self._federation, name, process)):
             raise Refused("it has not the key that is on the roster: renew or request its certificate")
         again = process == site.process
-        if not again:
-            site.accepted, site.joined = "", False
+        # A process that agreed to the charter before, with this server or the one that it took over from, says so.
+        site.accepted, site.joined = str(facts.get("charter", ""))[:64], site.joined and again
         if not site.connected:
             self._say("back" if again else "hello", site=name)
         site.connected, site.process = True, process
@@ -193,12 +193,12 @@ class Sites:
         """Who has not accepted the charter with this digest."""
         return tuple(name for name, site in self._sites.items() if site.accepted != digest)
 
-    def offer(self, charter: bytes) -> None:
-        """The charter, to all who are there and all who come."""
+    def offer(self, charter: bytes, digest: str) -> None:
+        """The charter with this digest, to all who are there and all who come and have not accepted it."""
         with self._changed:
-            self._charter = charter
+            self._charter, self._digest = charter, digest
             for name, site in self._sites.items():
-                if site.connected and site.joined:
+                if site.connected and site.joined and site.accepted != digest:
                     self.send(name, charter)
 
     def over(self, sentence: str) -> None:
