@@ -97,9 +97,8 @@ def execute(
     except OSError as error:
         if not files.full(error):
             raise
-        raise Mistake(
-            f"{path} cannot be written ({error.strerror}): make room there, then go on with --resume"
-        ) from error
+        how = "--resume" if clients is None else "the same command"
+        raise Mistake(f"{path} cannot be written ({error.strerror}): make room there, then go on with {how}") from error
 
 
 def _execute(
