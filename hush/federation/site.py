@@ -72,7 +72,8 @@ class Site:
         """The server is there."""
         if peer == SERVER:
             self._say("connected")
-            self.send(SERVER, envelopes.seal(Kind.HELLO, self._hello))
+            agreed = "" if self._agreed is None else self._agreed.digest
+            self.send(SERVER, envelopes.seal(Kind.HELLO, {**self._hello, "charter": agreed}))
 
     def left(self, peer: str) -> None:
         """The connection has ended; the line connects again by itself."""
@@ -130,8 +131,6 @@ class Site:
             except Refused as why:
                 self.send(SERVER, envelopes.seal(Kind.DECLINE, str(why)))
                 raise Mistake(str(why)) from why
-        if self._agreed is not None:  # after a cut connection: the server knows the rest
-            return
         self.send(SERVER, envelopes.seal(Kind.JOIN, self._joined))
         self._say("registered", missing=found.facts.get("records") is True and self._joined.get("records") is None)
 
