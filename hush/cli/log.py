@@ -20,15 +20,12 @@ WORDS = {
     "deadline": "{site} did not answer in time and has dropped out of the phase",
     "connected": "connected to the server",
     "data": "{records} records of this site are ready",
-    "registered": "registered; the charter comes when every site is",
     "agreed": "taking part under the charter {charter}, in at most {rounds} rounds",
     "answered": "answered phase {phase}",
     "round": "round {round} of {of}  {facts}",
     "charter": "charter {digest}",
     "over": "{why}",
 }
-# A new run protects records: its charter says how many the smallest site has.
-UNCOUNTED = "registered without records, which a new run counts: add --data, unless it has a charter already"
 WAITING = {"server": "waiting for {sites}", "client": "waiting for the server at {server}"}
 
 
@@ -42,7 +39,6 @@ def logger(role: str, as_json: bool, **always: Any) -> Callable[..., None]:
             print(json.dumps({"time": time.time(), "event": event, **facts}), flush=True)
             return
         words = WAITING[role] if event == "waiting" else WORDS.get(event, event)
-        words = UNCOUNTED if facts.get("missing") is True else words
         shown = {name: ", ".join(value) if isinstance(value, list) else value for name, value in facts.items()}
         site = f"{facts['site']}: " if event == "refused" and "site" in facts else ""
         print(f"{now} {site}{words.format_map(_Silent(shown))}".rstrip(), file=sys.stderr, flush=True)

@@ -35,8 +35,7 @@ class Brief:
     seed          the public one of the first weights
     features, order   of images, where a public front makes features of them: how many, and its order
     columns       SHA-256 of the names of the columns of records
-    schema, vocabulary   what a table's columns mean, and the public list of its codes, where records are learned from;
-                  as JSON in the schema's own order, which is that of the features
+    schema, vocabulary   what a table's columns mean, and the public list of its codes, where records are learned from
     engine        how a client trains, which decides on last bits
     """
 
@@ -54,13 +53,13 @@ class Brief:
     features: int | None = None
     order: int | None = None
     columns: str | None = None
-    schema: str | None = None
+    schema: dict[str, Any] | None = None
     vocabulary: list[str] | None = None
 
     @property
     def json(self) -> str:
-        """The same text at every member."""
-        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        """The same text at every member; a schema's columns stay in their order, which is that of the features."""
+        return json.dumps(asdict(self), separators=(",", ":"), allow_nan=False)
 
     @classmethod
     def read(cls, text: str) -> "Brief":
@@ -93,19 +92,8 @@ class Brief:
     @property
     def used(self) -> tuple[str, ...]:
         """The columns of a table that become features."""
-        wanted = self._columns.get("features", {})
+        wanted = (self.schema or {}).get("features", {})
         return tuple(str(name) for kind in ("numeric", "categorical", "codes") for name in wanted.get(kind, ()))
-
-    @property
-    def _columns(self) -> dict[str, Any]:
-        """What the schema says."""
-        try:
-            found = json.loads(self.schema or "{}")
-        except (ValueError, RecursionError):
-            found = None
-        if not isinstance(found, dict) or not isinstance(found.get("features", {}), dict):
-            raise Refused("the charter's schema is none")
-        return found
 
     @property
     def trained(self) -> Engine:
@@ -149,7 +137,7 @@ class Brief:
         if not place.is_file():
             raise Mistake(f"{place} is not there: give the table with this site's rows")
         try:
-            schema = Schema.model_validate(self._columns)
+            schema = Schema.model_validate(self.schema)
         except ValueError as error:
             raise Refused(f"the charter's schema is none ({type(error).__name__})") from None
         if schema.table is None:
@@ -193,7 +181,7 @@ def brief(ready: Prepared, engine: str) -> Brief:
     )
 
 
-def _schema(name: str) -> tuple[str | None, list[str] | None]:
+def _schema(name: str) -> tuple[dict[str, Any] | None, list[str] | None]:
     """The schema of records without its paths, and its list of codes."""
     from hush.data.records import read_schema
 
@@ -206,7 +194,7 @@ def _schema(name: str) -> tuple[str | None, list[str] | None]:
     for table in (known.get("table"), known.get("admissions"), *known.get("codes", ())):
         if table is not None:
             table["path"] = Path(table["path"]).name
-    return json.dumps(known), None if words is None else Path(words).read_text().split()
+    return known, None if words is None else Path(words).read_text().split()
 
 
 def _all(place: Path, say: Say) -> DataSet:

@@ -1,10 +1,8 @@
 """A site of a real federation: its rows, its policy, its ledger, and what it agrees to."""
 
-import fcntl
 import json
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -124,8 +122,8 @@ class Office:
 
     def join(self, facts: dict[str, Any]) -> dict[str, Any]:
         """Load the rows; how many there are is said where the scheme needs it to be public."""
-        if self.look and self.data is None:
-            return {"records": None}  # where the server asks for them, there is no charter before they are known
+        if self.look:
+            return {"records": 1 if facts.get("records") is True else None}
         rows = self._own(Brief.read(str(facts.get("problem"))))
         asked = facts.get("records") is True
         self.say("data", records=len(rows), told=asked)
@@ -234,26 +232,14 @@ def _stay(own: Kit, desk: Desk, version: str, say: Say) -> str:
     site = Site(own, desk, version, say)
     cell = Cell(own, Ears(site.heard, site.joined, site.left))
     site.send = cell.send
-    with _alone(own):
-        cell.start()
-        try:
-            return site.run()
-        except OSError as error:
-            if not files.full(error):
-                raise
-            where = error.filename or own.state
-            raise Mistake(f"{where} cannot be written ({error.strerror}): make room, then start this again") from error
-        finally:
-            time.sleep(FLUSH)  # what was said last is still on its way
-            cell.stop()
-
-
-@contextmanager
-def _alone(own: Kit) -> Iterator[None]:
-    """One process of a site at a time: to the server a second one is the same site, and the first has dropped out."""
-    with (own.state / "client.lock").open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise Mistake(f"{own.path} is in use by another process of this site: stop that one first") from None
-        yield
+    cell.start()
+    try:
+        return site.run()
+    except OSError as error:
+        if not files.full(error):
+            raise
+        where = error.filename or own.state
+        raise Mistake(f"{where} cannot be written ({error.strerror}): make room, then start this again") from error
+    finally:
+        time.sleep(FLUSH)  # what was said last is still on its way
+        cell.stop()

@@ -93,12 +93,6 @@ class Site:
 
     def run(self) -> str:
         """Until the run is over: what the server said of it."""
-        try:
-            return self._until_over()
-        finally:
-            self._over = True  # whoever ends the connection now, nobody waits
-
-    def _until_over(self) -> str:
         waited = False
         while True:
             try:
@@ -132,7 +126,6 @@ class Site:
                 self.send(SERVER, envelopes.seal(Kind.DECLINE, str(why)))
                 raise Mistake(str(why)) from why
         self.send(SERVER, envelopes.seal(Kind.JOIN, self._joined))
-        self._say("registered", missing=found.facts.get("records") is True and self._joined.get("records") is None)
 
     def _agree(self, found: Envelope) -> None:
         if self._agreed is None or found.body != self._charter:
