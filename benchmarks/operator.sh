@@ -7,21 +7,20 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 folder=$1; shift
 settings=$(for one in "$@"; do printf ' --set %s' "$one"; done)
 mkdir "$folder"; cd "$folder"
-python3 "$here/benchmarks/link.py" hush-hub hush-sites >link.log & link=$!
-trap 'kill $link; wait' EXIT
-hub() { ip netns exec hush-hub "$@"; }
-away() { ip netns exec hush-sites "$@"; }
-fingerprint() { sed -n 's/.*fingerprint of the [a-z]*[^:]*: //p' "$1"; }
+python3 "$here/benchmarks/link.py" hush-hub hush-sites >link.log & started=$!
+trap 'kill $started 2>/dev/null; wait' EXIT
+trap 'exit 1' INT TERM
+fingerprint() { sed -n 's/^fingerprint of the [a-z]*: //p' "$1"; }
 now() { date +%s.%N; }
 since() { echo "$(now) $1" | awk -v what="$2" '{ printf "%-44s %6.1f s\n", what, $1 - $2 }'; }
 until grep -q ready link.log; do sleep 0.1; done
 
 begun=$(now)
-hush federation init fed --host 10.77.0.1 >init.txt
+hush federation init fed --host 10.77.0.1 >fed.txt
 for site in a b c; do
   hush federation request $site >$site.txt
-  hush federation approve fed/coordinator $site/request.json --fingerprint "$(fingerprint $site.txt)" >>init.txt
-  hush federation accept $site fed/coordinator/sites/$site.kit.json --fingerprint "$(sed -n 's/^fingerprint of the federation: //p' init.txt)" >>$site.txt
+  hush federation approve fed/coordinator $site/request.json --fingerprint "$(fingerprint $site.txt)" >approved.txt
+  hush federation accept $site fed/coordinator/sites/$site.kit.json --fingerprint "$(fingerprint fed.txt)" >>$site.txt
   cp "$here/examples/federation/policy.toml" $site/
 done
 since "$begun" "kits of three sites and a coordinator"
@@ -29,9 +28,14 @@ begun=$(now)
 hush data deal digits rows --site a --site b --site c >rows.txt
 since "$begun" "rows"
 begun=$(now)
-hub hush server "$here/examples/federation/experiment.toml" --kit fed/coordinator --data rows/test.npz --out run --log-json $settings >server.jsonl 2>server.err & server=$!
-for site in a b c; do away hush client --kit $site --data rows/$site.npz --log-json >$site.jsonl 2>$site.err & done
-wait $server
+ip netns exec hush-hub hush server "$here/examples/federation/experiment.toml" --kit fed/coordinator \
+  --data rows/test.npz --out run --log-json $settings >server.jsonl 2>server.err & server=$!
+started="$started $server"
+for site in a b c; do
+  ip netns exec hush-sites hush client --kit $site --data rows/$site.npz --log-json >$site.jsonl 2>$site.err &
+  started="$started $!"
+done
+wait $server || { cat server.err; exit 1; }
 since "$begun" "from the first command to a trained model"
 python3 - <<'END'
 import json
