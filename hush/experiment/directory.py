@@ -25,11 +25,12 @@ from hush.data.sparse import Sparse
 from hush.errors import Mistake
 from hush.experiment import checkpoint, config
 from hush.experiment.config import Config
+from hush.experiment.places import transport
 from hush.experiment.population import quiet
 from hush.experiment.report import page
 from hush.experiment.resolving import DELTA, Experiment
 from hush.experiment.statement import facts
-from hush.federation.simulated import Simulated, rounds
+from hush.federation.simulated import rounds
 from hush.models.kernels import kernels
 from hush.models.metrics import evaluate, mean
 from hush.models.weights import load
@@ -143,16 +144,19 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def execute(experiment: Experiment, path: Path, same_cpu: bool = False, say: Say = quiet) -> Iterator[Row]:
+def execute(
+    experiment: Experiment, path: Path, same_cpu: bool = False, say: Say = quiet, cluster: str | None = None
+) -> Iterator[Row]:
     """Train in the directory, from its checkpoint if it has one; yields each round's row once written.
 
     `same_cpu`: refuse to go on where other kernels compute than those that the run had. Else `say` hears of it.
+    `cluster`: the address of the one whose workers train, in place of this process's threads; the bits are the same.
     """
     try:
         with _locked(path):
             for left in files.drafts(path) | files.drafts(path / CHECKPOINT.parent):
                 left.unlink(missing_ok=True)  # of a process that was killed while it wrote
-            yield from _execute(experiment, path, same_cpu, say)
+            yield from _execute(experiment, path, same_cpu, say, cluster)
     except OSError as error:
         if not files.full(error):
             raise
@@ -161,7 +165,7 @@ def execute(experiment: Experiment, path: Path, same_cpu: bool = False, say: Say
         ) from error
 
 
-def _execute(experiment: Experiment, path: Path, same_cpu: bool, say: Say) -> Iterator[Row]:
+def _execute(experiment: Experiment, path: Path, same_cpu: bool, say: Say, cluster: str | None) -> Iterator[Row]:
     wanted, task = experiment.config, experiment.task
     saved, log, spent = path / CHECKPOINT, path / "rounds.jsonl", path / "privacy.json"
     best: dict[str, Any] = dict.fromkeys(("best_accuracy", "best_balanced", "best_auroc", "best_round"))
@@ -199,7 +203,7 @@ def _execute(experiment: Experiment, path: Path, same_cpu: bool, say: Say) -> It
             seed=wanted.run.seed,
             delta=wanted.scheme.delta or DELTA,
             accountant=wanted.scheme.accountant,
-            transport=Simulated(wanted.run.block, workers=wanted.run.workers, engine=experiment.engine),
+            transport=transport(wanted.run, experiment.engine, cluster),
             ledger=ledger,
             state=state,
             replay=True,

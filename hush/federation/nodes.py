@@ -1,0 +1,248 @@
+"""All that hush knows of Ray, in the one module that imports it: a cluster, its workers, and what runs there."""
+
+import contextlib
+import copy
+import logging
+import os
+import socket
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from hush.core.memory import Memory
+from hush.core.spec import Uploads
+from hush.core.task import Task
+from hush.errors import Mistake
+from hush.federation.blocks import Work
+from hush.federation.parcels import Parcel, pack, unpack
+from hush.models import workers
+from hush.models.kernels import kernels
+
+TRIES = 3  # that blocks, or a run, of a lost worker are begun again
+PATIENCE = 120.0  # seconds for a cluster to make room for a worker
+STORE = 2**31  # bytes of a local object store at most; what is not used is not taken
+
+
+def connect(address: str, number: int | None = None) -> int:
+    """Join the cluster at this address, or start one on this machine ("local"): how many workers it is to have.
+
+    A process is in one cluster: what it joined or started before is taken. A local one ends with the process.
+    """
+    ray = _ray()
+    if not ray.is_initialized():
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+        if address == "local":
+            free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
+            local = {"num_cpus": workers.count(number), "object_store_memory": max(2**27, min(STORE, free // 3))}
+            quiet |= {"include_dashboard": False, **local}
+        else:
+            _reach(address)
+            quiet["address"] = address
+        try:
+            with _calm():
+                ray.init(**quiet)
+        except (OSError, RuntimeError, ValueError) as error:  # ConnectionError is an OSError
+            if address == "auto":
+                raise Mistake(
+                    "--cluster auto finds no cluster here: start one by `ray start --head`, or say local"
+                ) from None
+            first = str(error).strip().partition("\n")[0]
+            raise Mistake(f"--cluster {address} cannot be joined ({first}): start Ray there, or say local") from None
+    cores = int(ray.cluster_resources().get("CPU", 0))
+    if (number or 1) > cores:
+        raise Mistake(f"workers={number} are more than the {cores} cores of the cluster: take fewer")
+    return number or cores
+
+
+def _ray() -> Any:
+    try:
+        with _calm():
+            import ray
+    except ImportError:
+        raise Mistake("--cluster needs Ray, which is not installed: pip install 'hush-fl[ray]'") from None
+    return ray
+
+
+@contextlib.contextmanager
+def _calm() -> Iterator[None]:
+    """Ray's own warnings are not for whoever runs hush."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _reach(address: str) -> None:
+    """Refuse an address where nobody listens: Ray itself would try for a minute."""
+    if address == "auto":
+        return
+    host, sign, port = address.rpartition(":")
+    if not (sign and host and port.isdigit()) or "/" in host:
+        raise Mistake(f"--cluster {address} must be local, auto or HOST:PORT, as of `ray start --head`")
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except (OSError, OverflowError) as error:
+        raise Mistake(f"--cluster {address} cannot be reached ({error}): start Ray there, or say local") from None
+
+
+class Worker:
+    """A process of the cluster, with one math thread. It reads the task where its node keeps it."""
+
+    def __init__(self, like: str) -> None:
+        workers.begin()
+        self.like, self.here = like, kernels()
+        self.held: tuple[Any, Task] | None = None
+
+    def ready(self) -> int:
+        """Its process; refused where the last bits would come out otherwise than at whoever asked."""
+        if self.here != self.like:
+            raise Mistake(
+                f"a worker computes by {self.here}, and this machine by {self.like}, whose last bits may differ:"
+                " take machines of one kind, with the same libraries"
+            )
+        return os.getpid()
+
+    def task(self, reference: Any) -> Task:
+        """That of the reference, fetched once. Its rows stay where they are; a model may be written to."""
+        if self.held is None or self.held[0] != reference:
+            found: Task = unpack(_ray().get(reference))
+            own = Task(copy.deepcopy(found.model), found.loss, found.train, found.split, public=found.public)
+            self.held = reference, own
+        return self.held[1]
+
+    def train(self, placed: list[Any], work: Parcel, block: slice, memory: Parcel) -> tuple[Parcel, Parcel]:
+        """The uploads of a block, and what its clients are to keep."""
+        workers.begin()
+        self.ready()
+        given: Work = unpack(work, own=True)
+        kept: Memory = unpack(memory, own=True)
+        found = given.train(self.task(placed[0]), block, kept)
+        if given.scheme.aggregator.exact:  # modulo 2^b, in any order
+            found = found._replace(rows=found.rows.long().sum(0, keepdim=True))
+        noted = Memory()
+        noted.take_over(kept)
+        return pack(found), pack(noted)
+
+
+@dataclass(frozen=True)
+class Actors:
+    """Blocks on so many workers of a cluster: the rows come back, to be added in the order of the clients.
+
+    The task is in the object store once. A worker that is lost is started anew, and what it had is run again: draws are
+    named by round and client, so that the same comes out.
+    """
+
+    workers: tuple[Any, ...]
+    placed: Any
+
+    @classmethod
+    def of(cls, task: Task, number: int) -> "Actors":
+        """Workers that are ready, and the task where they find it."""
+        ray = _ray()
+        return cls(_started(number, ray.get_runtime_context().get_node_id()), ray.put(pack(task, _pickler())))
+
+    def train(self, work: Work, blocks: Sequence[slice], memory: Memory) -> Iterator[Uploads]:
+        """The uploads of each block, in their order; a few blocks for each worker are ahead of it."""
+        ray = _ray()
+        given = ray.put(pack(work, _pickler()))
+        free, ahead = deque(2 * self.workers), 3 * len(self.workers)
+        running: dict[Any, tuple[int, Any]] = {}
+        done: dict[int, Any] = {}
+        begun = taken = 0
+        while taken < len(blocks):
+            while free and begun < min(len(blocks), taken + ahead):
+                one, block = free.popleft(), blocks[begun]
+                own = memory.own(*work.cohort[block].tolist())
+                running[one.train.remote([self.placed], given, block, pack(own))] = begun, one
+                begun += 1
+            (ready, *_), _ = ray.wait(list(running), num_returns=1)
+            place, one = running.pop(ready)
+            free.append(one)
+            done[place] = ready
+            del ready
+            while taken in done:
+                rows, noted = _got(done.pop(taken))
+                memory.take_over(unpack(noted, own=True))  # of its own: the store is to be free again
+                taken += 1
+                yield unpack(rows)
+                del rows
+
+
+@lru_cache(maxsize=1)
+def _started(number: int, cluster: str) -> tuple[Any, ...]:
+    """Workers of this cluster, kept for the next run of this process: to start one takes seconds."""
+    ray = _ray()
+    with workers.alone():
+        like = kernels()
+    remote = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=TRIES)(Worker)
+    found = tuple(remote.remote(like) for _ in range(number))
+    done, _ = ray.wait([one.ready.remote() for one in found], num_returns=number, timeout=PATIENCE)
+    for one in done:
+        _got(one)
+    if len(done) < number:
+        raise Mistake(f"the cluster has room for {len(done)} of {number} workers: take fewer, or wait for others")
+    return found
+
+
+def _pickler() -> Any:
+    """Of functions and classes of one's own files, too."""
+    return _ray().cloudpickle.Pickler
+
+
+def _got(reference: Any) -> Any:
+    """A result; a mistake as it was made."""
+    ray = _ray()
+    try:
+        return ray.get(reference)
+    except ray.exceptions.RayTaskError as error:
+        if isinstance(error.cause, Mistake):
+            raise error.cause from None
+        raise
+    except ray.exceptions.RayError as error:
+        first = str(error).strip().partition("\n")[0]
+        raise Mistake(
+            f"a worker of the cluster is lost, {TRIES} times over ({first}): see Ray's logs, or take fewer workers"
+        ) from error
+
+
+def stream(orders: Sequence[Any], steps: "Steps", number: int, hear: "Hear") -> None:
+    """steps(order, 1) for each order as a task of the cluster, `number` at a time; `hear` gets its place and messages.
+
+    One whose worker is lost is begun again: it is to go on from what it left.
+    """
+    ray = _ray()
+    remote = ray.remote(num_cpus=1, max_retries=0, num_returns="streaming")(_listed)
+    waiting = deque((place, 1) for place in range(len(orders)))
+    active: dict[Any, tuple[int, int]] = {}
+    while waiting or active:
+        while waiting and len(active) < number:
+            place, tries = waiting.popleft()
+            active[remote.remote(steps, orders[place])] = place, tries
+        (one, *_), _ = ray.wait(list(active), num_returns=1)
+        place, tries = active.pop(one)
+        try:
+            message = ray.get(next(one))
+        except StopIteration:
+            continue
+        except ray.exceptions.RayTaskError:
+            raise
+        except ray.exceptions.RayError as error:
+            if tries < TRIES:
+                waiting.append((place, tries + 1))
+            else:
+                hear(place, ("failed", f"its worker was lost {TRIES} times ({type(error).__name__}): see Ray's logs"))
+            continue
+        active[one] = place, tries
+        hear(place, message)
+
+
+def _listed(steps: "Steps", order: Any) -> Iterator[tuple[Any, ...]]:
+    """In a process of the cluster."""
+    yield from steps(order, 1)
+
+
+Steps = Callable[[Any, int], Iterator[tuple[Any, ...]]]  # of an order and a number of threads: messages
+Hear = Callable[[int, tuple[Any, ...]], None]
