@@ -9,7 +9,7 @@ import typer
 
 from hush import __version__
 from hush.catalogue.settings import RENAMED
-from hush.cli import compare, data, privacy, reproduce, run, schemes, settings
+from hush.cli import compare, data, privacy, reproduce, run, schemes, settings, sweep
 from hush.data import files
 from hush.errors import Mistake, Stopped
 from hush.experiment.settings import MODES, SETTINGS
@@ -28,6 +28,7 @@ app.command("settings")(settings.settings)
 app.add_typer(privacy.app, name="privacy")
 app.add_typer(data.app, name="data")
 app.command("compare")(compare.compare)
+app.command("sweep")(sweep.sweep)
 app.command("reproduce")(reproduce.reproduce)
 
 

@@ -199,17 +199,10 @@ def _config(experiment: str | None, options: dict[str, Any], resumed: Path | Non
         base = config.read(Path(experiment))
     else:
         base = config.parse({"scheme": {"name": config.resolved(experiment)}}, "scheme")
-    tables = base.model_dump(exclude_unset=True, exclude_none=True)  # a scheme may have rounds of its own
-    if resumed is not None and (resumed / "config.toml").exists():
+    if resumed is not None and (resumed / "config.toml").exists() and base.run.engine is None:
         # Measured when the run began: measured again it might come out otherwise, and so would the last bits.
-        tables.setdefault("run", {}).setdefault("engine", config.read(resumed / "config.toml").run.engine)
-    for setting, value in options.items():
-        table, _, key = setting.partition(".")
-        tables.setdefault(table, {})[key] = value
-    for one, other in (("epsilon", "noise"), ("noise", "epsilon")):  # the file's other one gives way
-        if f"scheme.{one}" in options and f"scheme.{other}" not in options:
-            tables["scheme"].pop(other, None)
-    return config.parse(tables, "options")
+        options = {"run.engine": config.read(resumed / "config.toml").run.engine, **options}
+    return config.over(base, options, "options")
 
 
 def _short(scheme: str) -> str:

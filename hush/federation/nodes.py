@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import torch
+
 from hush.core.memory import Memory
 from hush.core.spec import Uploads
 from hush.core.task import Task
@@ -95,6 +97,7 @@ class Worker:
         workers.begin()
         self.like, self.here = like, kernels()
         self.held: tuple[Any, Task] | None = None
+        self.given: tuple[Any, Work] | None = None
 
     def ready(self) -> int:
         """Its process; refused where the last bits would come out otherwise than at whoever asked."""
@@ -113,14 +116,20 @@ class Worker:
             self.held = reference, own
         return self.held[1]
 
-    def train(self, placed: list[Any], work: Parcel, block: slice, memory: Parcel) -> tuple[Parcel, Parcel]:
-        """The uploads of a block, and what its clients are to keep."""
+    def work(self, reference: Any) -> Work:
+        """That of the round, fetched once."""
+        if self.given is None or self.given[0] != reference:
+            self.given = reference, unpack(_ray().get(reference), own=True)
+        return self.given[1]
+
+    def train(self, references: list[Any], block: slice, memory: Parcel) -> tuple[Parcel, Parcel]:
+        """The uploads of a block, and what its clients are to keep; of the task and the round, where they lie."""
         workers.begin()
         self.ready()
-        given: Work = unpack(work, own=True)
+        task, work = self.task(references[0]), self.work(references[1])
         kept: Memory = unpack(memory, own=True)
-        found = given.train(self.task(placed[0]), block, kept)
-        if given.scheme.aggregator.exact:  # modulo 2^b, in any order
+        found = work.train(task, block, kept)
+        if work.scheme.aggregator.exact:  # modulo 2^b, in any order
             found = found._replace(rows=found.rows.long().sum(0, keepdim=True))
         noted = Memory()
         noted.take_over(kept)
@@ -156,7 +165,7 @@ class Actors:
             while free and begun < min(len(blocks), taken + ahead):
                 one, block = free.popleft(), blocks[begun]
                 own = memory.own(*work.cohort[block].tolist())
-                running[one.train.remote([self.placed], given, block, pack(own))] = begun, one
+                running[one.train.remote([self.placed, given], block, pack(own))] = begun, one
                 begun += 1
             (ready, *_), _ = ray.wait(list(running), num_returns=1)
             place, one = running.pop(ready)
@@ -209,7 +218,7 @@ def _got(reference: Any) -> Any:
 
 
 def stream(orders: Sequence[Any], steps: "Steps", number: int, hear: "Hear") -> None:
-    """steps(order, 1) for each order as a task of the cluster, `number` at a time; `hear` gets its place and messages.
+    """As hush.experiment.parallel.processes, with tasks of the cluster in place of processes.
 
     One whose worker is lost is begun again: it is to go on from what it left.
     """
@@ -226,6 +235,7 @@ def stream(orders: Sequence[Any], steps: "Steps", number: int, hear: "Hear") -> 
         try:
             message = ray.get(next(one))
         except StopIteration:
+            hear(place, ("gone",))
             continue
         except ray.exceptions.RayTaskError:
             raise
@@ -234,6 +244,7 @@ def stream(orders: Sequence[Any], steps: "Steps", number: int, hear: "Hear") -> 
                 waiting.append((place, tries + 1))
             else:
                 hear(place, ("failed", f"its worker was lost {TRIES} times ({type(error).__name__}): see Ray's logs"))
+                hear(place, ("gone",))
             continue
         active[one] = place, tries
         hear(place, message)
@@ -241,7 +252,11 @@ def stream(orders: Sequence[Any], steps: "Steps", number: int, hear: "Hear") -> 
 
 def _listed(steps: "Steps", order: Any) -> Iterator[tuple[Any, ...]]:
     """In a process of the cluster."""
-    yield from steps(order, 1)
+    torch.set_num_threads(1)
+    try:
+        yield from steps(order, 1)
+    except Mistake as mistake:
+        yield "failed", str(mistake)
 
 
 Steps = Callable[[Any, int], Iterator[tuple[Any, ...]]]  # of an order and a number of threads: messages
