@@ -9,7 +9,6 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import torch
@@ -151,7 +150,7 @@ class Actors:
     def of(cls, task: Task, number: int) -> "Actors":
         """Workers that are ready, and the task where they find it."""
         ray = _ray()
-        return cls(_started(number, ray.get_runtime_context().get_node_id()), ray.put(pack(task, _pickler())))
+        return cls(_started(number), ray.put(pack(task, _pickler())))
 
     def train(self, work: Work, blocks: Sequence[slice], memory: Memory) -> Iterator[Uploads]:
         """The uploads of each block, in their order; a few blocks for each worker are ahead of it."""
@@ -180,20 +179,30 @@ class Actors:
                 del rows
 
 
-@lru_cache(maxsize=1)
-def _started(number: int, cluster: str) -> tuple[Any, ...]:
-    """Workers of this cluster, kept for the next run of this process: to start one takes seconds."""
+_pool: dict[str, list[Any]] = {}  # the workers of the cluster that this process is in, by its name
+
+
+def _started(number: int) -> tuple[Any, ...]:
+    """So many workers that are ready. They are kept for the next run of this process: to start one takes seconds."""
     ray = _ray()
+    cluster = ray.get_runtime_context().get_node_id()
+    if cluster not in _pool:
+        _pool.clear()
+    pool = _pool.setdefault(cluster, [])
     with workers.alone():
         like = kernels()
     remote = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=TRIES)(Worker)
-    found = tuple(remote.remote(like) for _ in range(number))
-    done, _ = ray.wait([one.ready.remote() for one in found], num_returns=number, timeout=PATIENCE)
+    fresh = [remote.remote(like) for _ in range(number - len(pool))]
+    done, _ = (
+        ray.wait([one.ready.remote() for one in fresh], num_returns=len(fresh), timeout=PATIENCE) if fresh else ([], [])
+    )
     for one in done:
         _got(one)
-    if len(done) < number:
-        raise Mistake(f"the cluster has room for {len(done)} of {number} workers: take fewer, or wait for others")
-    return found
+    if len(done) < len(fresh):
+        missing = len(fresh) - len(done)
+        raise Mistake(f"the cluster has no room for {missing} of {number} workers: take fewer, or wait for others")
+    pool += fresh
+    return tuple(pool[:number])
 
 
 def _pickler() -> Any:
@@ -223,6 +232,7 @@ def stream(orders: Sequence[Any], steps: "Steps", number: int, hear: "Hear") -> 
     One whose worker is lost is begun again: it is to go on from what it left.
     """
     ray = _ray()
+    _pool.clear()  # their cores are for the runs
     remote = ray.remote(num_cpus=1, max_retries=0, num_returns="streaming")(_listed)
     waiting = deque((place, 1) for place in range(len(orders)))
     active: dict[Any, tuple[int, int]] = {}

@@ -43,7 +43,7 @@ def cluster() -> Iterator[None]:
     """Two workers on this machine."""
     nodes.connect("local", 2)
     yield
-    nodes._started.cache_clear()
+    nodes._pool.clear()
     ray.shutdown()
 
 

@@ -123,9 +123,10 @@ def _combined(axes: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
 
 
 def short(key: str, keys: Sequence[str]) -> str:
-    """A setting without its table, where that is clear."""
-    last = key.partition(".")[2]
-    return last if [one.partition(".")[2] for one in keys].count(last) == 1 else key
+    """A setting without its table, where that is clear: epsilon for scheme.epsilon, scheme for scheme.name."""
+    brief = [one.removesuffix(".name").rpartition(".")[2] for one in keys]
+    found = key.removesuffix(".name").rpartition(".")[2]
+    return found if brief.count(found) == 1 else key
 
 
 def word(value: Any) -> str:
