@@ -59,6 +59,12 @@ def connect(address: str, number: int | None = None) -> int:
     return number or cores
 
 
+def leave() -> None:
+    """Leave the cluster; a local one ends."""
+    _pool.clear()
+    _ray().shutdown()
+
+
 def _ray() -> Any:
     try:
         with _calm():

@@ -45,7 +45,8 @@ def pack(value: object, pickler: Any = pickle.Pickler) -> Parcel:
 
 def unpack(parcel: Parcel, own: bool = False) -> Any:
     """The value. Its tensors are only to be read, or a copy of one's `own`."""
-    buffers = [numbers.copy() for numbers in parcel.buffers] if own else parcel.buffers
+    # A copy lies as torch aligns what it makes itself: kernels may round otherwise where numbers lie otherwise.
+    buffers = [torch.tensor(numbers).numpy() for numbers in parcel.buffers] if own else parcel.buffers
     return pickle.loads(parcel.pickled, buffers=buffers)
 
 

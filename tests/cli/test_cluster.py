@@ -4,8 +4,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from clusters import leave
 
-ray = pytest.importorskip("ray")
+pytest.importorskip("ray")
 FEDPROX = Path(__file__).parents[2] / "examples" / "fedprox.py"
 SWEEP = """\
 [data]
@@ -32,7 +33,7 @@ rounds = 3
 def ended():
     """The cluster of the first command is that of all; it ends with them."""
     yield
-    ray.shutdown()
+    leave()
 
 
 def test_a_run_is_the_same_to_the_bit(hush, tmp_path):

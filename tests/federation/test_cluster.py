@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from clusters import leave
 from contracts.parts import run
 from torch import nn
 
@@ -43,8 +44,7 @@ def cluster() -> Iterator[None]:
     """Two workers on this machine."""
     nodes.connect("local", 2)
     yield
-    nodes._pool.clear()
-    ray.shutdown()
+    leave()
 
 
 Make = Callable[[Settings, Task], Scheme]
@@ -178,6 +178,7 @@ def test_parcels_are_not_copied() -> None:
     assert found["a"].data_ptr() in {buffer.ctypes.data for buffer in parcel.buffers}
     own = parcels.unpack(parcel, own=True)["a"]
     assert torch.equal(own, lying)
+    assert own.data_ptr() % 64 == 0
     assert own.data_ptr() != found["a"].data_ptr()
 
 
