@@ -16,7 +16,7 @@ import torch
 from hush.core.memory import Memory
 from hush.core.spec import Uploads
 from hush.core.task import Task
-from hush.errors import Mistake
+from hush.errors import Aborted, Mistake
 from hush.federation.blocks import Work
 from hush.federation.parcels import Parcel, pack, unpack
 from hush.models import workers
@@ -24,7 +24,11 @@ from hush.models.kernels import kernels
 
 TRIES = 3  # that blocks, or a run, of a lost worker are begun again
 PATIENCE = 120.0  # seconds for a cluster to make room for a worker
-STORE = 2**31  # bytes of a local object store at most; what is not used is not taken
+STORE = (
+    2**28
+)  # bytes of a local object store for each worker, and as much again for four; what is not used is not taken
+Steps = Callable[[Any, int], Iterator[tuple[Any, ...]]]  # of an order and a number of threads: messages
+Hear = Callable[[int, tuple[Any, ...]], None]  # the place of an order, and a message
 
 
 def connect(address: str, number: int | None = None) -> int:
@@ -37,9 +41,9 @@ def connect(address: str, number: int | None = None) -> int:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
         if address == "local":
-            free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
-            local = {"num_cpus": workers.count(number), "object_store_memory": max(2**27, min(STORE, free // 3))}
-            quiet |= {"include_dashboard": False, **local}
+            cores, memory = workers.count(number), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+            store = max(2**27, min(STORE * (cores + 4), memory // 4))
+            quiet |= {"include_dashboard": False, "num_cpus": cores, "object_store_memory": store}
         else:
             _reach(address)
             quiet["address"] = address
@@ -198,17 +202,14 @@ def _started(number: int) -> tuple[Any, ...]:
     with workers.alone():
         like = kernels()
     remote = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=TRIES)(Worker)
-    fresh = [remote.remote(like) for _ in range(number - len(pool))]
-    done, _ = (
-        ray.wait([one.ready.remote() for one in fresh], num_returns=len(fresh), timeout=PATIENCE) if fresh else ([], [])
-    )
+    found = [*pool, *(remote.remote(like) for _ in range(number - len(pool)))]
+    done, late = ray.wait([one.ready.remote() for one in found], num_returns=len(found), timeout=PATIENCE)
     for one in done:
         _got(one)
-    if len(done) < len(fresh):
-        missing = len(fresh) - len(done)
-        raise Mistake(f"the cluster has no room for {missing} of {number} workers: take fewer, or wait for others")
-    pool += fresh
-    return tuple(pool[:number])
+    if late:
+        raise Mistake(f"the cluster has no room for {len(late)} of {number} workers: take fewer, or wait for others")
+    pool[:] = found
+    return tuple(found[:number])
 
 
 def _pickler() -> Any:
@@ -217,12 +218,12 @@ def _pickler() -> Any:
 
 
 def _got(reference: Any) -> Any:
-    """A result; a mistake as it was made."""
+    """A result; what is a user's mistake or ends a round, as it was raised."""
     ray = _ray()
     try:
         return ray.get(reference)
     except ray.exceptions.RayTaskError as error:
-        if isinstance(error.cause, Mistake):
+        if isinstance(error.cause, Mistake | Aborted):
             raise error.cause from None
         raise
     except ray.exceptions.RayError as error:
@@ -232,7 +233,7 @@ def _got(reference: Any) -> Any:
         ) from error
 
 
-def stream(orders: Sequence[Any], steps: "Steps", number: int, hear: "Hear") -> None:
+def stream(orders: Sequence[Any], steps: Steps, number: int, hear: Hear) -> None:
     """As hush.experiment.parallel.processes, with tasks of the cluster in place of processes.
 
     One whose worker is lost is begun again: it is to go on from what it left.
@@ -266,14 +267,10 @@ def stream(orders: Sequence[Any], steps: "Steps", number: int, hear: "Hear") -> 
         hear(place, message)
 
 
-def _listed(steps: "Steps", order: Any) -> Iterator[tuple[Any, ...]]:
+def _listed(steps: Steps, order: Any) -> Iterator[tuple[Any, ...]]:
     """In a process of the cluster."""
     torch.set_num_threads(1)
     try:
         yield from steps(order, 1)
     except Mistake as mistake:
         yield "failed", str(mistake)
-
-
-Steps = Callable[[Any, int], Iterator[tuple[Any, ...]]]  # of an order and a number of threads: messages
-Hear = Callable[[int, tuple[Any, ...]], None]

@@ -169,6 +169,13 @@ def test_runs_and_a_grid_are_combined(tmp_path):
     assert found.varying == ("scheme.epsilon", "scheme.noise", "data.name")
 
 
+def test_a_run_without_a_seed_is_beside_those_that_have_one(tmp_path):
+    """Not around them: a run's directory is its own."""
+    text = f"{BASE}[[runs]]\nscheme.noise = 2.0\n[[runs]]\nscheme.noise = 2.0\nrun.seed = 7\n"
+    (tmp_path / "s.toml").write_text(text)
+    assert [point.name for point in plan.read(tmp_path / "s.toml").points] == ["noise-2/seed-0", "noise-2/seed-7"]
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [

@@ -65,13 +65,13 @@ def read(path: Path) -> Sweep:
         raise Mistake(f"{path}: {key} is in [grid] and in [[runs]]: leave it out of one of them")
     every = [{**one, **some} for one in ones for some in _combined(axes)]
     keys = list(dict.fromkeys(key for settings in every for key in settings))
-    points = []
+    points: dict[str, Point] = {}
     for settings in every:
-        name = _name(settings, keys)
-        points.append(Point(settings, config.over(base, settings, f"{path}, {name}"), name))
-        if any(point.name == name for point in points[:-1]):
+        name = _name({SEED: base.run.seed, **settings} if SEED in keys else settings, keys)
+        if name in points:
             raise Mistake(f"{path}: two runs are {name}: leave one of them out")
-    return Sweep(path, tuple(points))
+        points[name] = Point(settings, config.over(base, settings, f"{path}, {name}"), name)
+    return Sweep(path, tuple(points.values()))
 
 
 def check(sweep: Sweep) -> None:
@@ -98,23 +98,18 @@ def _base(path: Path, experiment: object, tables: dict[str, Any]) -> Config:
 
 
 def _settings(path: Path, where: str, given: object) -> dict[str, Any]:
-    """Settings by their whole names: "scheme.epsilon" and scheme.epsilon are the same in TOML's eyes."""
+    """Settings by their whole names, written "scheme.epsilon" or scheme.epsilon; files are found beside the sweep's."""
     if not isinstance(given, dict):
         raise Mistake(f"{path}: {where} must be a table of settings")
-    found = {}
+    found: dict[str, Any] = {}
     for key, value in given.items():
-        for whole, one in (
-            {f"{key}.{k}": v for k, v in value.items()}.items() if isinstance(value, dict) else [(key, value)]
-        ):
-            config.known(whole, f"{path}, {where} {whole}")
-            if whole in PATHS:
-                one = [_found(v, path) for v in one] if isinstance(one, list) else _found(one, path)
-            found[whole] = one
+        found |= {f"{key}.{last}": one for last, one in value.items()} if isinstance(value, dict) else {key: value}
+    for key, value in found.items():
+        config.known(key, f"{path}, {where} {key}")
+        if key in PATHS:
+            several = [config.resolved(one, path.parent) for one in (value if isinstance(value, list) else [value])]
+            found[key] = several if isinstance(value, list) else several[0]
     return found
-
-
-def _found(value: Any, path: Path) -> Any:
-    return config.resolved(value, path.parent)
 
 
 def _combined(axes: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
