@@ -14,7 +14,12 @@ from hush.errors import Mistake, Stopped
 if TYPE_CHECKING:
     from hush.experiment.sweep.plan import Point
 
-File = Annotated[Path, typer.Argument(metavar="FILE.toml", help="A base, and a [grid] or [[runs]] of settings.")]
+File = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE.toml", help="An experiment, with a grid or a list of settings; see examples/sweep.toml."
+    ),
+]
 Out = Annotated[Path | None, typer.Option("--out", help="Where the runs are kept; runs/FILE by default.")]
 Workers = Annotated[int | None, typer.Option(min=1, max=512, help="Runs at a time; one for each core if left out.")]
 Cluster = Annotated[
@@ -27,8 +32,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 def sweep(file: File, out: Out = None, workers: Workers = None, cluster: Cluster = None, json: Json = False) -> None:
     """Run a grid of settings and seeds, several at a time, and leave a table and a figure.
 
-    Settings are written as `hush settings` names them: [grid] "scheme.epsilon" = [1, 2], "run.seed" = [0, 1, 2] is six
-    runs. A sweep that was stopped or killed goes on with the same command; what is finished is not run again.
+    A sweep that was stopped or killed goes on with the same command; what is finished is not run again.
     """
     from hush.experiment.sweep import plan
 

@@ -62,7 +62,7 @@ SCHEMES |= {
 def same(ours: list[Report], theirs: list[Report]) -> None:
     for one, other in zip(ours, theirs, strict=True):
         assert torch.equal(one.state.weights, other.state.weights)
-        assert (one.bytes, one.epsilon, one.cohort, one.clip) == (other.bytes, other.epsilon, other.cohort, other.clip)
+        assert (one.bytes, one.cohort, one.clip) == (other.bytes, other.cohort, other.clip)
     one, other = ours[-1].state, theirs[-1].state
     assert (one.traffic.counts == other.traffic.counts).all()
     kept, others = one.memory.state(), other.memory.state()
