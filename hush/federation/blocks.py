@@ -60,9 +60,8 @@ class Blocks:
     block: int | None = None
     lost: Callable[[int, int], bool] | None = None
 
-    def begin(self, terms: Opening) -> int:
+    def begin(self, terms: Opening) -> None:
         """They need nothing, and repeat a round by the same draws."""
-        return 0
 
     def collect(self, order: Order) -> Total:
         """The total of the cohort's uploads."""

@@ -181,6 +181,11 @@ class Sites:
         return tuple(name for name, site in self._sites.items() if not site.joined)
 
     @property
+    def absent(self) -> tuple[str, ...]:
+        """Who is not connected."""
+        return tuple(name for name, site in self._sites.items() if not site.connected)
+
+    @property
     def registered(self) -> Mapping[str, int | None]:
         """The records of each site that has joined, as it said."""
         return {name: site.records for name, site in self._sites.items() if site.joined}

@@ -74,7 +74,7 @@ def serve(tables: dict[str, Any], kit: Path, out: Path, log: Path, more: dict[st
         round[0] = order.plan.round
         sites = self.channel.sites
         if together:  # who was killed has come back before the next round
-            sites.gather(lambda: not sites.undecided(self.charter), LONG)
+            sites.gather(lambda: not sites.undecided(self.charter) and not sites.absent, LONG)
         say("begin", round=round[0])
         if round[0] == full:
             _fill()
