@@ -154,6 +154,8 @@ def host(
             for row in directory.execute(experiment, out, clients=clients, secret=secret):
                 taken.settle(row["round"], row["aborted"], sites)
                 yield row
+                if row["round"] < experiment.config.run.rounds:
+                    _there(sites, charter.digest, 3 if experiment.scheme.secure else 1, say)
 
         yield Hosted(experiment, charter, rows())
         over = f"the run is finished after {experiment.config.run.rounds} rounds"
@@ -254,6 +256,16 @@ def _agreed(sites: Sites, digest: str, wait: float | None, say: Say) -> None:
             left -= PATIENCE
             if left <= 0:
                 return
+
+
+def _there(sites: Sites, digest: str, least: int, say: Say) -> None:
+    """Until so many sites are there: behind a cut link all rounds would go by without anybody.
+
+    It does not depend on who is drawn. `least`: those without whom no round has a sum.
+    """
+    while not sites.gather(lambda: len(sites.present(digest)) >= min(least, len(sites.names)), PATIENCE):
+        present = sites.present(digest)
+        say("waiting", sites=[name for name in sites.names if name not in present])
 
 
 def _secret(own: Kit) -> SecretSeed:

@@ -198,6 +198,15 @@ class Sites:
         """Who has not accepted the charter with this digest."""
         return tuple(name for name, site in self._sites.items() if site.accepted != digest)
 
+    def present(self, digest: str) -> tuple[str, ...]:
+        """Who is connected, or may be back in a moment, and has accepted the charter with this digest."""
+        now = time.monotonic()
+        return tuple(
+            name
+            for name, site in self._sites.items()
+            if site.accepted == digest and (site.connected or now < site.gone + self._grace)
+        )
+
     def offer(self, charter: bytes, digest: str) -> None:
         """The charter with this digest, to all who are there and all who come and have not accepted it."""
         with self._changed:
