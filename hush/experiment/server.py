@@ -106,7 +106,7 @@ def host(
     keys = {one.name: one.key for one in members}
     welcome = envelopes.seal(Kind.WELCOME, {"problem": about.json, "records": asks})
     sites = Sites(keys, own.federation, version, welcome, say)
-    cell = Cell(own, Ears(sites.heard, sites.joined, sites.left))
+    cell = Cell(own, Ears(sites.heard, sites.joined, sites.left, sites.admit))
     sites.send = cell.send
     cell.start()
     say("listening", port=own.port, sites=len(keys))
