@@ -1,0 +1,47 @@
+"""Why no connection comes about: one TLS handshake, for what it says of a certificate that is not taken."""
+
+import socket
+import ssl
+
+from hush.federation.kit import Kit
+
+SOON = 3.0  # seconds for each step of it
+# What a server says of a certificate, by the words of OpenSSL.
+_ALERTS = {
+    "UNKNOWN_CA": "it is by another authority than the server's",
+    "CERTIFICATE_EXPIRED": "it is not valid at the server's time",
+    "CERTIFICATE_REVOKED": "it was revoked",
+    "CERTIFICATE_REQUIRED": "the server sees none",
+    "BAD_CERTIFICATE": "the server cannot read it",
+    "UNSUPPORTED_CERTIFICATE": "it is not that of a site",
+    "CERTIFICATE_UNKNOWN": "the server does not take it",
+    "DECRYPT_ERROR": "its key is another",
+}
+
+
+def refused_by_tls(kit: Kit) -> str | None:
+    """Which certificate is not taken, and why, in one sentence; None where nobody listens, or TLS is not the reason."""
+    place = f"{kit.host}:{kit.port}"
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    tls.load_verify_locations(kit.authority)
+    tls.load_cert_chain(kit.certificate, kit.key)
+    tls.set_alpn_protocols(["h2"])
+    try:
+        with (
+            socket.create_connection((kit.host, kit.port), SOON) as raw,
+            tls.wrap_socket(raw, server_hostname=kit.host) as line,
+        ):
+            line.recv(1)  # what a server has against a client's certificate comes after the handshake
+    except ssl.SSLCertVerificationError as error:
+        why = error.verify_message or "it is not right"
+        return f"what answers at {place} is not the server of this kit: its certificate is not taken ({why})"
+    except ssl.SSLError as error:
+        for alert, why in _ALERTS.items():
+            if (error.reason or "").endswith(alert):
+                return (
+                    f"the server at {place} does not let this site in: of its certificate it says that {why};"
+                    " check the kit, or ask the coordinator for a new certificate"
+                )
+    except OSError:
+        return None
+    return None
