@@ -112,7 +112,7 @@ def host(
     say("listening", port=own.port, sites=len(keys))
     over = "the server has stopped: start this client again when it is back"
     try:
-        known = _registered(sites, out, asks, own.simulation is not None, say)
+        known = _registered(sites, out, asks, own.simulation is not None, wait, say)
         experiment = known.resolve(ready)
         charter = _charter(experiment, about, own, members, out)
         directory.open_directory(out, experiment.config, resume=True)
@@ -157,8 +157,8 @@ def _engined(ready: Prepared) -> Prepared:
     return replace(ready, config=config.model_copy(update={"run": config.run.model_copy(update={"engine": engine})}))
 
 
-def _registered(sites: Sites, out: Path, asks: bool, simulation: bool, say: Say) -> Federated:
-    """How many records each site has, where that is public; they are asked once in a run."""
+def _registered(sites: Sites, out: Path, asks: bool, simulation: bool, wait: float | None, say: Say) -> Federated:
+    """How many records each site has, where that is public; they are asked once in a run, and all must say it."""
     known = federated.stored(out)
     if known is not None:
         if tuple(known.sites) != sites.names or known.simulation != simulation:
@@ -169,9 +169,13 @@ def _registered(sites: Sites, out: Path, asks: bool, simulation: bool, say: Say)
         there = sites.registered
         return len(there) == len(sites.names) and (not asks or all(there.values()))
 
-    while not sites.gather(ready, PATIENCE):
+    left = None if asks else wait
+    while not sites.gather(ready, PATIENCE if left is None else min(PATIENCE, left)):
         say("waiting", sites=list(sites.missing) or [name for name, n in sites.registered.items() if not n])
-    return Federated({name: sites.registered[name] or 1 for name in sites.names}, asks, simulation)
+        left = None if left is None else left - PATIENCE
+        if left is not None and left <= 0:
+            break
+    return Federated({name: sites.registered.get(name) or 1 for name in sites.names}, asks, simulation)
 
 
 def _charter(experiment: Experiment, about: Brief, own: Kit, members: tuple[kit.Member, ...], out: Path) -> Charter:

@@ -160,9 +160,17 @@ def _guard(port: int, admit: Callable[[bytes], None]) -> None:
                 context.abort(grpc.StatusCode.PERMISSION_DENIED, str(why))
             yield from super().Stream(request_iterator, context)
 
+    class Ending(grpc_driver.StreamConnection):  # type: ignore[misc]
+        def close(self) -> None:
+            """For the peer as well: one in whose place another came would else wait for ever."""
+            context = self.context
+            super().close()
+            if context is not None:
+                context.cancel()
+
     _ADMIT[port] = admit
     if grpc_driver.Servicer.__name__ != Guarded.__name__:
-        grpc_driver.Servicer = Guarded
+        grpc_driver.Servicer, grpc_driver.StreamConnection = Guarded, Ending
 
 
 def _turned_away(kit: Kit) -> str | None:

@@ -151,7 +151,7 @@ class Sites:
         if not again:
             site.former = {*site.former, site.process} - {""}
             site.accepted, site.joined = "", False
-        if not site.connected:
+        if not site.connected or not again:
             self._say("back" if again else "hello", site=name)
         site.connected, site.process = True, process
         self.send(name, self._welcome)
