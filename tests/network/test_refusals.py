@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from network.parties import SEED, Party, Place, federation
 from hush.federation import certificates, coordinator, enrolment
 from hush.federation import kit as kits
 from hush.privacy.ledger import Ledger
+from hush.privacy.views import Participation, views
 
 pytestmark = pytest.mark.network
 SITES = ("a", "b", "c")
@@ -201,3 +203,235 @@ def test_other_versions_of_hush(tmp_path: Path) -> None:
         finished(server, *sites)
         (why,) = refused(server)
         assert said.endswith(why)
+
+
+# A server that asks for more than was agreed to.
+
+CHANGES: dict[int, tuple[dict[str, Any], str]] = {
+    1: ({"floor": 9.0}, "noise shares for 9 clients, and cohorts of 3"),
+    2: ({"clip": 1e6}, "has a bound of 1000000.0, which the charter's scheme does not"),
+    4: ({"round": 3}, "round 3 is not past round 3"),
+    5: ({"cohort": 1.0}, "divides by 1, and the charter's cohorts have 3"),
+    6: ({"mark": b"another!"}, "of another charter than the one agreed to"),
+    7: ({"round": 99}, "round 99 is past the 9 of the charter"),
+    8: ({"floor": 0.2}, "fewer than one"),
+}
+
+
+def test_a_plan_that_protects_less_is_refused_and_costs_nothing(tmp_path: Path) -> None:
+    """A floor past the cohort, a bound, a round twice, another divisor, another charter, more rounds."""
+    deed = partial(adversaries.plans, victim=2, changes={round: change for round, (change, _) in CHANGES.items()})
+    with real(tmp_path, wanted(9)) as place:
+        server, sites = place.server(deed=deed), place.all()
+        found = finished(server, *sites.values())
+        said = [why for _, why in CHANGES.values()]
+        assert [why in one for why, one in zip(said, refused(sites["c"]), strict=True)] == [True] * len(said)
+        assert [row["refused"] for row in found if row["refused"]] == [[f"client 2: {w}"] for w in refused(sites["c"])]
+        assert spent(place, "c") == [3, 9]
+        assert spent(place, "a") == list(range(1, 10))
+
+
+def test_a_round_is_answered_once_also_by_the_next_process(tmp_path: Path) -> None:
+    deed = partial(adversaries.plans, victim=2, changes={3: {"round": 2}})
+    with real(tmp_path, wanted(4)) as place:
+        server, first, second = place.server(deed=deed), place.site("a"), place.site("b")
+        assert place.site("c", die=(2, 0, "after")).join() == -9
+        third = place.site("c")
+        finished(server, first, second, third)
+        assert ["round 2 is not past round 2" in why for why in refused(third)] == [True]
+        assert spent(place, "c") == [1, 2, 4]
+
+
+def test_another_model_for_one_client_is_in_no_secure_sum(tmp_path: Path) -> None:
+    """Its signatures are of other terms, and its masks would not cancel: the sum is of the others, or not opened."""
+    deed, names = partial(adversaries.plans, victim=2, changes={2: {"lift": 1e-3}}), (*SITES, "d", "e")
+    sampling = {"kind": "fixed", "cohort": 5, "dropout": 0.2}
+    with real(tmp_path, wanted(3, SECURE, sampling=sampling), names) as place:
+        server, sites = place.server(deed=deed), place.all()
+        found = finished(server, *sites.values())
+        assert [len(row["refused"]) for row in found] == [0, 1, 0], found
+        assert found[1]["refused"][0].startswith("client 2: ")
+        assert [one["clients"] for one in server.events("taken")] == [[0, 1, 2, 3, 4], [0, 1, 3, 4], [0, 1, 2, 3, 4]]
+        assert spent(place, "c") == [1, 2, 3]  # what it was about to release is paid for
+
+
+def test_a_secure_sum_that_needs_all_is_not_opened_without_one(tmp_path: Path) -> None:
+    deed = partial(adversaries.plans, victim=2, changes={2: {"lift": 1e-3}})
+    with real(tmp_path, wanted(3, SECURE)) as place:
+        server, _ = place.server(deed=deed), place.all()
+        assert "2 clients advertised keys, and 3 are needed: nothing is opened" in sentence(server)
+
+
+def test_another_model_for_one_client_of_a_plain_sum_is_paid_for_as_its_upload_alone(tmp_path: Path) -> None:
+    """Nobody can tell: so against the server a site counts with its own share of the noise from the start."""
+    deed = partial(adversaries.plans, victim=2, changes={2: {"lift": 1.0}})
+    with real(tmp_path) as place:
+        server, sites = place.server(deed=deed), place.all()
+        assert not any(row["refused"] for row in finished(server, *sites.values()))
+        events = Ledger.load(place.kit("c") / "state" / "ledger.json").events
+        joined = Participation(1)
+        joined.catch_up(events)
+        known = views(events, joined, 1e-5, "pld")
+        assert len(events) == 2
+        assert known["server"] == known["upload"]
+        assert float(known["upload"]) > float(known["model"])
+
+
+def test_a_finished_charter_is_not_run_again(tmp_path: Path) -> None:
+    """The same charter in a directory that knows nothing: sites agree to it, and answer none of its rounds."""
+    with real(tmp_path) as place:
+        finished(place.server(), *place.all().values())
+        again = tmp_path / "again"
+        again.mkdir()
+        for name in ("charter.json", "federation.json", "config.toml"):
+            shutil.copy(place.out / name, again / name)
+        server, sites = place.server(out=again), place.all()
+        found = finished(server, *sites.values())
+        assert [len(row["refused"]) for row in found] == [3, 3]
+        assert all("is not past round 2" in why for site in sites.values() for why in refused(site))
+        assert [spent(place, name) for name in SITES] == [[1, 2]] * 3
+
+
+def test_a_roster_with_a_site_that_was_invented(tmp_path: Path) -> None:
+    """By rule a site takes part with those alone whom it took part with before."""
+    with real(tmp_path) as place:
+        finished(place.server(), *place.all().values())
+        enrolled(place, "puppet", tmp_path / "puppet")
+        tables = wanted(2, sampling={"kind": "fixed", "cohort": 4})
+        server, sites = place.server(out=tmp_path / "second", tables=tables, wait=30.0), place.all()
+        place.site("puppet", kit=tmp_path / "puppet", data=rows(place))
+        for site in sites.values():
+            assert "the roster has puppet, which is not on one that this site accepted" in sentence(site)
+        assert {one["site"] for one in server.events("declined")} == set(SITES)
+        assert [spent(place, name) for name in SITES] == [[1, 2]] * 3
+
+
+def test_a_budget_holds_in_the_middle_of_a_second_run(tmp_path: Path) -> None:
+    with real(tmp_path) as place:
+        finished(place.server(), *place.all().values())
+        event, joined = Ledger.load(place.kit("c") / "state" / "ledger.json").events[0], Participation(1)
+        joined.catch_up([event] * 3)
+        most = float(views([event] * 3, joined, 1e-5, "pld")["upload"])
+        policy(place, "c", f'accept = "rule"\n[epsilon]\nupload = {most * 1.001}\n')
+        server, sites = place.server(out=tmp_path / "second", tables=wanted(3)), place.all()
+        found = finished(server, *sites.values())
+        assert [len(row["refused"]) for row in found] == [0, 1, 1]
+        assert refused(sites["c"]) == [
+            f"round {round} would bring epsilon of the upload view past the budget" for round in (2, 3)
+        ]
+        assert spent(place, "c") == [1, 2, 1]
+        assert spent(place, "a") == [1, 2, 1, 2, 3]
+
+
+POLICIES = {
+    "c": ("noise = 5", "worth 0.316228 against the server, and this client asks for 5"),
+    "d": ("rounds = 1", "has 2 rounds, and this client answers 1 at most"),
+    "e": ("secure = true", "demands a secure sum, and the charter's scheme has none"),
+    "f": ("clients = 2", "a plain sum may be taken of one client, and this client asks for 2"),
+    "g": ("corrupt = 0.2", "no secure sum, and this client asks for 20% that may collude"),
+    "h": ('schemes = ["two-bit"]', "is none of two-bit, which this site takes part in"),
+    "i": ("share = 3", "the noise of an upload is worth"),
+}
+
+
+def test_each_site_s_own_rules_hold_whatever_the_charter(tmp_path: Path) -> None:
+    """One charter, sites with rules that it breaks: each says which, spends nothing, and the others train."""
+    names = ("a", "b", *POLICIES, "j")
+    tables = wanted(2, sampling={"kind": "fixed", "cohort": len(names)})
+    with real(tmp_path, tables, names) as place:
+        for name, (rule, _) in POLICIES.items():
+            policy(place, name, f'accept = "rule"\n{rule}\n')
+        policy(place, "j", "")
+        server, sites = place.server(wait=40.0, together=False), place.all()
+        said = {name: sentence(sites[name]) for name in (*POLICIES, "j")}
+        known = {name: why for name, (_, why) in POLICIES.items()} | {"j": "is not accepted: read it with --show"}
+        assert [known[name] in said[name] for name in known] == [True] * len(known), said
+        assert {one["site"]: one["why"] for one in server.events("declined")} == said
+        assert [spent(place, name) for name in known] == [[]] * len(known)
+        assert len(finished(server, sites["a"], sites["b"])) == 2
+        assert spent(place, "a") == [1, 2]
+
+
+def test_rules_on_a_secure_sum(tmp_path: Path) -> None:
+    names = (*SITES, "d", "e")
+    rules = {
+        "c": ("clients = 6", "sums may be opened over 5 clients, and this client asks for 6"),
+        "d": ("corrupt = 0.3", "a secure sum against 10%, and this client asks for 30%"),
+        "e": ("noise = 2", "worth 1 against the server, and this client asks for 2"),
+    }
+    with real(tmp_path, wanted(1, SECURE, sampling={"kind": "fixed", "cohort": 5}), names) as place:
+        for name, (rule, _) in rules.items():
+            policy(place, name, f'accept = "rule"\n{rule}\n')
+        server, sites = place.server(wait=20.0, together=False), place.all()
+        said = {name: sentence(sites[name]) for name in rules}
+        assert [why in said[name] for name, (_, why) in rules.items()] == [True] * 3, said
+        assert {one["site"]: one["why"] for one in server.events("declined")} == said
+        assert "2 clients advertised keys, and 5 are needed: nothing is opened" in sentence(server)
+        assert [spent(place, name) for name in rules] == [[]] * 3
+
+
+# Rows that do not fit.
+
+SCHEMA = """\
+[table]
+path = "test.csv"
+client = "house"
+label = "died"
+[features]
+numeric = { years = { min = 0, max = 100 }, dose = { min = 0, max = 9 } }
+[keep]
+exclude = { ward = ["x"] }
+"""
+
+
+def table(path: Path, *columns: str) -> Path:
+    """Sixty admissions, with these columns."""
+    admissions = [
+        {"house": "h", "years": 20 + k, "dose": k % 10, "ward": "xyz"[k % 3], "died": int(k > 30)} for k in range(60)
+    ]
+    lines = [",".join(columns), *(",".join(str(row[name]) for name in columns) for row in admissions)]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_a_table_without_a_needed_column_and_a_column_that_is_not_offered(tmp_path: Path) -> None:
+    """The rules of the charter choose rows by `ward`: a site that does not offer it is not looked at by it either."""
+    whole = ("house", "years", "dose", "ward", "died")
+    table(tmp_path / "test.csv", *whole)
+    (tmp_path / "schema.toml").write_text(SCHEMA)
+    tables = {
+        "scheme": {"name": "dp-fedavg", "noise": 1.0, "clip": 1.0},
+        "data": {"name": str(tmp_path / "schema.toml")},
+        "sampling": {"kind": "fixed", "cohort": 4},
+        "run": {"rounds": 2, "seed": SEED},
+    }
+    with real(tmp_path / "place", tables, (*SITES, "d")) as place:
+        data = {name: table(tmp_path / f"{name}.csv", *whole) for name in "abd"}
+        data["c"] = table(tmp_path / "c.csv", "house", "years", "ward", "died")
+        policy(place, "d", 'accept = "rule"\ncolumns = ["years", "dose", "died"]\n')
+        server = place.server(wait=10.0, together=False)
+        sites = {name: place.site(name, data=path) for name, path in data.items()}
+        assert "dose" in sentence(sites["c"])
+        assert "the charter uses the column 'ward', which this site does not offer" in sentence(sites["d"])
+        declined = {one["site"]: one["why"] for one in server.events("declined")}
+        assert set(declined) == {"c", "d"}
+        assert "c.csv" not in declined["c"]
+        assert len(finished(server, sites["a"], sites["b"])) == 2
+        assert spent(place, "c") == spent(place, "d") == []
+
+
+def test_fewer_records_than_the_charter_counts_on(tmp_path: Path) -> None:
+    """The guarantee of records stands on the smallest number: a site that comes back with fewer stays out."""
+    tables = wanted(3, scheme={"name": "fl-sign-dp", "noise": 1.0}, train={"batch": 20, "steps": 2})
+    with real(tmp_path, tables) as place:
+        server, first, second = place.server(die=(2, "upload", "before")), place.site("a"), place.site("b")
+        third = place.site("c")
+        assert server.join() == -9
+        third.process.terminate()
+        third.join()
+        policy(place, "c", 'accept = "rule"\nrows = 100\n')
+        server = place.server(wait=5.0, together=False)
+        assert "the charter counts on 458 records at least, and this client has 100" in sentence(place.site("c"))
+        assert [row["round"] for row in finished(server, first, second)][-1] == 3
+        assert spent(place, "c") == [1]
+        assert max(spent(place, "a")) == 3
