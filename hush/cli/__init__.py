@@ -32,6 +32,7 @@ app.command("compare")(compare.compare)
 app.command("reproduce")(reproduce.reproduce)
 app.command("server")(server.server)
 app.command("client")(client.client)
+app.command("second")(client.second)
 
 
 def _version(wanted: bool) -> None:

@@ -45,3 +45,26 @@ def client(
         print(found)
     else:
         say("over", why=found)
+
+
+def second(
+    kit: Annotated[Path, typer.Option(help="This party's kit: see `hush federation`.")],
+    accept: Annotated[str | None, typer.Option(metavar="DIGEST", help="Accept this charter, once.")] = None,
+    policy: Annotated[Path | None, typer.Option(help="This party's rules; policy.toml of the kit if there.")] = None,
+    log_json: Annotated[bool, typer.Option("--log-json", help="A line of JSON for each event.")] = False,
+) -> None:
+    """Be the second server of sums in halves, which does not collude with the first."""
+    from hush.federation.kit import read
+
+    own = read(kit)
+    if own.coordinator:
+        raise Mistake(f"{kit} is the coordinator's kit: the second server has one of its own")
+    say = logger("client", log_json, server=f"{own.host}:{own.port}")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    from hush.experiment import client as site
+    from hush.experiment.rules import rules
+
+    try:
+        say("over", why=site.help_out(own, rules(own, policy), __version__, say, accept))
+    except KeyboardInterrupt:
+        raise Stopped("stopped; the same command goes on") from None

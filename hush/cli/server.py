@@ -27,6 +27,9 @@ def server(
     wait: Annotated[
         float | None, typer.Option(min=0, help="Begin after so many seconds without sites that are missing.")
     ] = None,
+    second: Annotated[
+        str | None, typer.Option(help="The member of the roster that is the second server of sums in halves.")
+    ] = None,
     log_json: Annotated[bool, typer.Option("--log-json", help="A line of JSON for each event.")] = False,
 ) -> None:
     """Train with the sites of a kit. The same command again goes on with a run that was stopped."""
@@ -47,7 +50,7 @@ def server(
 
     notes = Console(stderr=True, quiet=log_json)
     try:
-        with hosting.host(wanted, own, place, __version__, say, deadline, wait) as hosted:
+        with hosting.host(wanted, own, place, __version__, say, deadline, wait, second=second) as hosted:
             total = hosted.experiment.config.run.rounds
             say("charter", digest=hosted.charter.digest)
             for note in hosted.experiment.notes:

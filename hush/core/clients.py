@@ -38,19 +38,17 @@ class Opening:
 class Clients(Protocol):
     """Registered clients, wherever they are."""
 
-    def begin(self, terms: Opening) -> None:
-        """Before the first round of a run, or the first after it was resumed."""
+    def begin(self, terms: Opening) -> int:
+        """Before the first round of a run, or the first after it was resumed.
+
+        The last round that they were asked for by an earlier process, where they answer no round twice; else 0.
+        """
         ...
 
     @property
     def enrolled(self) -> Registered:
         """What is known of them in public: the problem, how many there are, their numbers of records."""
         ...
-
-    @property
-    def begun(self) -> int:
-        """The last round that they were asked for by an earlier process of this run, and are not asked for again."""
-        return 0
 
     def collect(self, order: Order) -> Total:
         """The total of the uploads of whoever answers; Aborted where the aggregator needs more of them."""

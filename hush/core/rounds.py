@@ -132,12 +132,12 @@ def loop(
         state.participation.catch_up(events)
     # A ledger ahead of the state, after a kill, is reported as its rounds are repeated.
     counts = kinds(events[: state.participation.charged])
-    clients.begin(Opening(scheme, seed, secret, rounds, delta))
+    begun = clients.begin(Opening(scheme, seed, secret, rounds, delta))
     turn = _Loop(scheme, clients, PublicSeed(seed), secret, ledger, replay, counts)
     for number in range(state.round + 1, rounds + 1):
         began = time.perf_counter()
         try:
-            went = turn.skip if number <= clients.begun else turn.round
+            went = turn.skip if number <= begun else turn.round
             state, cohort, reason, refused = went(state, number)
         except BaseException:
             state.books.discard()  # the state stays as it was, and may be resumed from

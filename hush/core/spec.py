@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -116,6 +116,8 @@ class Asked:
     run: str = ""
     weighted: bool = False
     registered: Tensor | None = None  # of every client, the number of its records
+    second: bytes = b""  # the sealing key of the second server, where there are two
+    relay: Callable[..., Any] | None = None  # what opens a round with a second server that is elsewhere
 
 
 @dataclass(frozen=True)

@@ -25,12 +25,14 @@ from hush.federation.cellnet import Cell, Ears
 from hush.federation.claims import Claims
 from hush.federation.kit import Kit
 from hush.federation.notebook import Notebook
+from hush.federation.second import Second
 from hush.federation.session import ClientSession
-from hush.federation.site import Agreed, Site
+from hush.federation.site import Agreed, Desk, Site
 from hush.privacy.ledger import Ledger
 from hush.random.draws import Draws
 from hush.random.seeds import SecretSeed
 from hush.secure.keys import Identity
+from hush.secure.sealed import introduction
 
 Say = Callable[..., None]
 FLUSH = 0.2  # seconds
@@ -52,6 +54,53 @@ class _Answering:
         return self.session.answer(data, taken)
 
 
+@dataclass(frozen=True)
+class Acceptance:
+    """Which charters a party has accepted: by its operator's word, by rule, or before; on disk.
+
+    by_rule: any charter that its rules allow is accepted, if its roster has nobody who was not on one before. The first
+    roster is taken as it comes: read it with --show.
+    """
+
+    own: Kit
+    accept: str | None
+    by_rule: bool
+
+    @property
+    def _known(self) -> Path:
+        return self.own.state / "accepted.json"
+
+    def _remembered(self) -> dict[str, dict[str, str]]:
+        return dict(json.loads(self._known.read_text())) if self._known.exists() else {}
+
+    def check(self, offer: Offer) -> None:
+        """Refuse a charter that nobody here has accepted, or a roster with others than those that were."""
+        digest, known = offer.charter.digest, self._remembered()
+        if digest in known:
+            return
+        if self.accept is not None and len(self.accept) >= 16 and digest.startswith(self.accept.lower()):
+            return
+        if self.accept is not None:
+            raise Refused(f"the charter is {digest[:16]}, and this site's operator accepts {self.accept[:16]}")
+        if not self.by_rule:
+            raise Refused(
+                f"the charter {digest[:16]} is not accepted: read it with --show, then --accept {digest[:16]}"
+            )
+        pinned = {name: key for one in known.values() for name, key in one.items()}
+        now = {name: key.hex() for name, (_, key) in zip(offer.names, offer.roster, strict=True)}
+        strangers = [name for name, key in now.items() if pinned and pinned.get(name) != key]
+        if strangers:
+            raise Refused(
+                f"the roster has {strangers[0]}, which is not on one that this site accepted: read the charter with"
+                f" --show, then --accept {digest[:16]}"
+            )
+
+    def remember(self, offer: Offer) -> None:
+        """The charter and its roster: later charters that are accepted by rule have nobody else."""
+        people = {name: key.hex() for name, (_, key) in zip(offer.names, offer.roster, strict=True)}
+        files.write(self._known, json.dumps({**self._remembered(), offer.charter.digest: people}).encode())
+
+
 @dataclass
 class Office:
     """What a site decides: which rows it offers, which charters it accepts, and what it has spent.
@@ -69,6 +118,10 @@ class Office:
     look: bool = False
     seen: Offer | None = None
     _rows: dict[str, Samples] = field(default_factory=dict)
+
+    @property
+    def _acceptance(self) -> Acceptance:
+        return Acceptance(self.own, self.accept, self.rules.by_rule)
 
     def join(self, facts: dict[str, Any]) -> dict[str, Any]:
         """Load the rows; how many there are is said where the scheme needs it to be public."""
@@ -96,8 +149,10 @@ class Office:
         if self.look:
             self.seen = offer
             raise Refused("its operator is reading the charter")
-        self._accepted(offer)
+        self._acceptance.check(offer)
         self.rules.check_scheme(offer.scheme)
+        if self.own.name not in offer.names:
+            raise Refused(f"{self.own.name} is the charter's second server, and not a site: start hush second")
         number = offer.names.index(self.own.name)
         rows = self._own(offer.brief)
         state, secret = self.own.state, self.own.simulation
@@ -119,7 +174,7 @@ class Office:
             ahead=True,
             simulation=secret is not None,
         )
-        self._remember(offer)
+        self._acceptance.remember(offer)
         self.say("agreed", charter=offer.charter.digest[:16], rounds=offer.charter.rounds)
         return _Answering(session)
 
@@ -134,39 +189,36 @@ class Office:
             self._rows[brief.json] = found if most == len(found) else found.rows(torch.arange(most))
         return self._rows[brief.json]
 
-    @property
-    def _known(self) -> Path:
-        return self.own.state / "accepted.json"
 
-    def _remembered(self) -> dict[str, dict[str, str]]:
-        return dict(json.loads(self._known.read_text())) if self._known.exists() else {}
+@dataclass
+class Clerk:
+    """What a second server decides: it has no rows, and adds up the masks of sums in halves."""
 
-    def _accepted(self, offer: Offer) -> None:
-        """Refuse a charter that nobody here has accepted, or a roster with others than those that were."""
-        digest, known = offer.charter.digest, self._remembered()
-        if digest in known:
-            return
-        if self.accept is not None and len(self.accept) >= 16 and digest.startswith(self.accept.lower()):
-            return
-        if self.accept is not None:
-            raise Refused(f"the charter is {digest[:16]}, and this site's operator accepts {self.accept[:16]}")
-        if not self.rules.by_rule:
-            raise Refused(
-                f"the charter {digest[:16]} is not accepted: read it with --show, then --accept {digest[:16]}"
-            )
-        pinned = {name: key for one in known.values() for name, key in one.items()}
-        now = {name: key.hex() for name, (_, key) in zip(offer.names, offer.roster, strict=True)}
-        strangers = [name for name, key in now.items() if pinned and pinned.get(name) != key]
-        if strangers:
-            raise Refused(
-                f"the roster has {strangers[0]}, which is not on one that this site accepted: read the charter with"
-                f" --show, then --accept {digest[:16]}"
-            )
+    own: Kit
+    rules: Rules
+    say: Say
+    accept: str | None = None
 
-    def _remember(self, offer: Offer) -> None:
-        """The charter and its roster: later charters that are accepted by rule have nobody else."""
-        people = {name: key.hex() for name, (_, key) in zip(offer.names, offer.roster, strict=True)}
-        files.write(self._known, json.dumps({**self._remembered(), offer.charter.digest: people}).encode())
+    def join(self, facts: dict[str, Any]) -> dict[str, Any]:
+        """How it introduces itself."""
+        return {"records": None, "second": introduction(self.own.identity_seed).hex()}
+
+    def agree(self, tensors: dict[str, Tensor], texts: dict[str, str]) -> Agreed:
+        """To be the charter's second server."""
+        offer = opened(self.own, tensors, texts)
+        if offer.second != self.own.name:
+            raise Refused(f"{self.own.name} is not the charter's second server: start hush client")
+        acceptance = Acceptance(self.own, self.accept, self.rules.by_rule)
+        acceptance.check(offer)
+        found = Second(offer.charter, self.own.identity_seed, Claims(self.own.state / "claims.json"))
+        acceptance.remember(offer)
+        self.say("agreed", charter=offer.charter.digest[:16], rounds=offer.charter.rounds)
+        return found
+
+
+def help_out(own: Kit, rules: Rules, version: str, say: Say, accept: str | None = None) -> str:
+    """Be the second server until the run is over: what the first one says of it."""
+    return _stay(own, Clerk(own, rules, say, accept), version, say)
 
 
 def take_part(
@@ -180,8 +232,13 @@ def take_part(
     show: bool = False,
 ) -> str:
     """Until the run is over: what the server says of it. `show`: the charter in words, and no more."""
-    with _one(own):
-        return _take_part(Office(own, data, rules, say, accept, code, show), version)
+    office = Office(own, data, rules, say, accept, code, show)
+    try:
+        return _stay(own, office, version, say)
+    except Mistake:
+        if office.seen is None:
+            raise
+        return described(office.seen, rules)
 
 
 @contextmanager
@@ -195,18 +252,19 @@ def _one(own: Kit) -> Iterator[None]:
         yield
 
 
-def _take_part(office: Office, version: str) -> str:
-    own, say = office.own, office.say
-    site = Site(own, office, version, say)
+def _stay(own: Kit, desk: Desk, version: str, say: Say) -> str:
+    """Connected, until the run is over."""
+    with _one(own):
+        return _connected(own, desk, version, say)
+
+
+def _connected(own: Kit, desk: Desk, version: str, say: Say) -> str:
+    site = Site(own, desk, version, say)
     cell = Cell(own, Ears(site.heard, site.joined, site.left))
     site.send, site.refusal = cell.send, cell.refusal
     cell.start()
     try:
         return site.run()
-    except Mistake:
-        if office.seen is None:
-            raise
-        return described(office.seen, office.rules)
     finally:
         time.sleep(FLUSH)  # what was said last is still on its way
         cell.stop()

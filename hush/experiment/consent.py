@@ -35,6 +35,7 @@ def described(offer: Offer, rules: Rules) -> str:
         f"protects   {f'each {scheme.level}' if scheme.level is not None else 'nobody'}",
         f"sums       {adds}",
         *_epsilons(offer, rules.policy.delta),
+        *([] if offer.second is None else [f"second     {offer.second}  {charter.second[:64]}"]),
         *(f"site       {name}  {key.hex()}" for name, (_, key) in zip(offer.names, offer.roster, strict=True)),
         f"scheme     {charter.scheme}",
         f"rules      {_verdict(offer, rules)}",

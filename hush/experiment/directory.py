@@ -3,13 +3,9 @@
 import copy
 import fcntl
 import hashlib
-import json
 import math
-import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +15,6 @@ from torch import Tensor
 
 from hush.core.clients import Clients
 from hush.core.rounds import Report, loop
-from hush.core.state import State
 from hush.core.task import Task
 from hush.data import files
 from hush.data.fetch import Say
@@ -27,90 +22,17 @@ from hush.data.sparse import Sparse
 from hush.errors import Mistake
 from hush.experiment import checkpoint, config
 from hush.experiment.config import Config
+from hush.experiment.journal import CHECKPOINT, Desk, Log, Row
 from hush.experiment.population import quiet
-from hush.experiment.report import page
 from hush.experiment.resolving import DELTA, Experiment
-from hush.experiment.statement import facts
 from hush.federation.simulated import Simulated
 from hush.models.kernels import kernels
 from hush.models.metrics import evaluate, mean
 from hush.models.weights import load
-from hush.privacy.card import card
 from hush.privacy.ledger import Ledger
 from hush.random.seeds import SecretSeed
 
-Row = dict[str, Any]
 UNKNOWN = "kernels that were not written down"
-CHECKPOINT = Path("checkpoint") / "state.safetensors"
-# Seconds between two checkpoints, and times what one took, at least: a killed run repeats the rest.
-REST, SHARE = 2.0, 20
-
-
-class _Log:
-    """rounds.jsonl: the rows that the checkpoint vouches for; later ones are dropped and run again."""
-
-    def __init__(self, path: Path, digest: str = hashlib.sha256().hexdigest(), size: int = 0) -> None:
-        kept = path.read_bytes()[:size] if path.exists() else b""
-        self.path, self.size, self.sha = path, size, hashlib.sha256(kept)
-        if self.sha.hexdigest() != digest:
-            raise Mistake(f"{path} is not what the checkpoint vouches for: start the run again in a new directory")
-        files.write(path, kept)
-
-    def append(self, row: Row) -> None:
-        line = (json.dumps(row) + "\n").encode()
-        with self.path.open("ab") as file:
-            file.write(line)
-        self.size += len(line)
-        self.sha.update(line)
-
-    def facts(self) -> dict[str, object]:
-        return {"log": self.sha.hexdigest(), "log_bytes": self.size}
-
-    def flush(self) -> None:
-        """On disk, before the checkpoint that vouches for it."""
-        with self.path.open("rb") as file:
-            os.fsync(file.fileno())
-
-
-@dataclass
-class _Desk:
-    """What is too expensive for every round: checkpoint, card and page. They take a twentieth of the time at most."""
-
-    experiment: Experiment
-    path: Path
-    ledger: Ledger
-    log: _Log
-    kernels: dict[str, str]  # by the first round that they computed
-    each: bool = False  # whether every round is kept before the next
-    done: tuple[State, Row] | None = None  # the last round of the log and what vouches for it, not yet kept
-    due: float = -math.inf
-
-    def put(self, state: State, best: Row) -> None:
-        """A round is in the log; keep it, should that be due."""
-        self.done = state, {**best, **self.log.facts(), "kernels": self.kernels}
-        if time.monotonic() >= self.due:
-            self.keep()
-        elif self.each:
-            self._save()
-
-    def keep(self) -> None:
-        """Write the last round's checkpoint, if it is not yet, and what a reader sees of it."""
-        if self.done is None or not self.done[0].current:  # a failed round has left nothing to go on from
-            return
-        began = time.monotonic()
-        self._save()
-        self.show(self.done[0])
-        self.done, self.due = None, time.monotonic() + max(REST, SHARE * (time.monotonic() - began))
-
-    def _save(self) -> None:
-        assert self.done is not None
-        self.log.flush()
-        checkpoint.save_state(self.path / CHECKPOINT, *self.done)
-
-    def show(self, state: State) -> None:
-        """The card and the page."""
-        self.ledger.write_card(card(facts(self.experiment, state, self.ledger.events)))
-        page.write(self.path)
 
 
 def open_directory(path: Path, resolved: Config, resume: bool) -> None:
@@ -190,8 +112,8 @@ def _execute(
     if saved.exists():
         state, facts = checkpoint.load_state(saved)
         best = {key: facts.get(key) for key in best}
-        written = _Log(log, facts["log"], facts["log_bytes"])
-    written = written or _Log(log)
+        written = Log(log, facts["log"], facts["log_bytes"])
+    written = written or Log(log)
     fingerprint, here = _fingerprint(experiment), kernels()
     ledger = Ledger.load(spent) if spent.exists() else Ledger(spent, {"task": fingerprint, "kernels": here})
     # The ledger says what computed the first rounds, the checkpoint what computed those since.
@@ -220,7 +142,7 @@ def _execute(
         ran[str(number)] = here
         if state is not None:  # before anything is computed: should this process die, the next one knows of it
             checkpoint.save_state(saved, state, {**facts, "kernels": ran})
-    desk = _Desk(experiment, path, ledger, written, ran, elsewhere)
+    desk = Desk(experiment, path, ledger, written, ran, elsewhere)
     if clients is None:
         assert isinstance(task, Task)
         clients = Simulated(wanted.run.block, workers=wanted.run.workers, engine=experiment.engine).of(task)

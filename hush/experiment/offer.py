@@ -19,6 +19,7 @@ from hush.federation.charter import Charter, roster_digest
 from hush.federation.envelopes import Kind
 from hush.federation.kit import Kit
 from hush.secure.keys import Identity
+from hush.secure.sealed import introduced
 
 
 @dataclass(frozen=True)
@@ -31,12 +32,14 @@ class Offer:
     problem: Problem
     names: tuple[str, ...]
     roster: Roster
+    second: str | None = None  # the name of the second server
 
 
-def offered(charter: Charter, problem: Problem, own: Kit) -> bytes:
+def offered(charter: Charter, problem: Problem, own: Kit, second: str | None = None) -> bytes:
     """The charter with the roster's certificates and the public batch."""
     people = {name: pem.decode() for name, pem in kit.certificates(own).items()}
-    texts = {"charter": charter.json, "roster": json.dumps(people)}
+    helper = "" if second is None else people.pop(second)
+    texts = {"charter": charter.json, "roster": json.dumps(people), "second": helper}
     return envelopes.seal_tensors(Kind.CHARTER, _packed(problem.public), texts)
 
 
@@ -69,8 +72,13 @@ def opened(own: Kit, tensors: dict[str, Tensor], texts: dict[str, str], code: Pa
     roster = tuple((number, one.key) for number, one in enumerate(members))
     if roster_digest(roster) != charter.roster or len(roster) != charter.population:
         raise Refused("the roster is not the charter's")
-    mine = dict(zip(names, roster, strict=True)).get(own.name)
-    if mine is None or mine[1] != Identity(own.identity_seed).public:
+    second = _second(charter, texts.get("second", ""), authority)
+    known = dict(zip(names, (key for _, key in roster), strict=True))
+    if second is not None and (second.name in known or second.key in known.values()):
+        raise Refused("the second server is on the roster of clients: it would see its own sum in halves")
+    if second is not None:
+        known[second.name] = second.key
+    if known.get(own.name) != Identity(own.identity_seed).public:
         raise Refused(f"the roster does not have {own.name} with its key")
     brief, scheme = Brief.read(charter.problem), charter.decoded()
     if scheme.to_json() != charter.scheme:
@@ -80,7 +88,21 @@ def opened(own: Kit, tensors: dict[str, Tensor], texts: dict[str, str], code: Pa
     except Mistake as why:
         raise Refused(f"the charter's problem cannot be made here: {why}") from why
     charter.check(problem)
-    return Offer(charter, scheme, brief, problem, names, roster)
+    return Offer(charter, scheme, brief, problem, names, roster, None if second is None else second.name)
+
+
+def _second(charter: Charter, pem: str, authority: bytes) -> kit.Member | None:
+    """The charter's second server, whose certificate has the key that introduced itself."""
+    if not charter.second:
+        return None
+    found = kit.member(pem.encode(), authority)
+    try:
+        key, _ = introduced(bytes.fromhex(charter.second))
+    except (ValueError, Mistake) as why:
+        raise Refused(f"the charter's second server is refused: {why}") from why
+    if key != found.key or key.hex() == charter.server:
+        raise Refused("the charter's second server is not the one of its certificate, or is the first one")
+    return found
 
 
 def _unpacked(tensors: dict[str, Tensor], brief: Brief) -> Samples | None:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from hush.core.spec import Asked
 from hush.core.task import Population, Problem
 from hush.data import files
 from hush.data.samples import Split
@@ -15,8 +16,8 @@ from hush.experiment import config as configuration
 from hush.experiment import directory, federated
 from hush.experiment.brief import Brief, brief
 from hush.experiment.config import Config
-from hush.experiment.directory import Row
 from hush.experiment.federated import Federated
+from hush.experiment.journal import Row
 from hush.experiment.offer import offered
 from hush.experiment.preparing import Prepared
 from hush.experiment.resolving import DELTA, Experiment
@@ -27,10 +28,14 @@ from hush.federation.claims import Claims
 from hush.federation.envelopes import Kind
 from hush.federation.kit import Kit
 from hush.federation.remote import Remote
-from hush.federation.sites import Network, Sites
+from hush.federation.second import Relay
+from hush.federation.sites import GRACE, Network, Sites
 from hush.parts.aggregators.secure import run_name
 from hush.parts.trainers.cohort import choose
 from hush.random.seeds import SecretSeed
+from hush.secure.keys import Identity
+from hush.secure.sealed import introduced
+from hush.secure.terms import Terms
 
 Say = Callable[..., None]
 PATIENCE = 10.0  # seconds between two lines on who is waited for
@@ -84,14 +89,21 @@ def host(
     say: Say,
     deadline: float | None = None,
     wait: float | None = None,
+    grace: float = GRACE,
+    second: str | None = None,
 ) -> Iterator[Hosted]:
     """The federation of a kit's sites, ready to train by a configuration in a directory; a begun run goes on.
 
     `deadline`: seconds for each phase. `wait`: seconds after which it begins without sites that have not accepted the
-    charter; all are waited for if not given. `version`: of hush, which sites must have too. `say(event, **facts)` is
-    the log.
+    charter; all are waited for if not given. `second`: the member that is the second server. `grace`: see Sites.
+    `version`: of hush, which sites must have too. `say(event, **facts)` is the log.
     """
-    members = kit.roster(own)
+    everybody = kit.roster(own)
+    members = tuple(one for one in everybody if one.name != second)
+    if second is not None and len(members) == len(everybody):
+        raise Mistake(f"{second} is not on the roster: approve the second server as a site is")
+    if (second is not None) != (config.secure.servers == 2):
+        raise Mistake("a sum in halves has a second server: give --second NAME with secure.servers=2, or neither")
     if not members:
         raise Mistake(f"{own.path} has no site on its roster: approve one with hush federation approve")
     stored = out / "config.toml"
@@ -103,28 +115,30 @@ def host(
     ready = _engined(federated.prepared(config))
     about = brief(ready, str(ready.config.run.engine))
     asks = ready.entry.level == "record" or not ready.entry.private
-    keys = {one.name: one.key for one in members}
+    keys = {one.name: one.key for one in everybody}
+    names = tuple(one.name for one in members)
     welcome = envelopes.seal(Kind.WELCOME, {"problem": about.json, "records": asks})
-    sites = Sites(keys, own.federation, version, welcome, say)
+    sites = Sites(keys, own.federation, version, welcome, say, grace)
     cell = Cell(own, Ears(sites.heard, sites.joined, sites.left, sites.admit))
     sites.send = cell.send
     cell.start()
     say("listening", port=own.port, sites=len(keys))
     over = "the server has stopped: start this client again when it is back"
     try:
-        known = _registered(sites, out, asks, own.simulation is not None, wait, say)
+        known = _registered(sites, out, names, asks, own.simulation is not None, wait, say)
         experiment = known.resolve(ready)
-        charter = _charter(experiment, about, own, members, out)
+        helper = _introduced(sites, second, keys, out, say)
+        charter = _charter(experiment, about, own, members, helper, out)
         directory.open_directory(out, experiment.config, resume=True)
         known.write(out)
         files.write(out / "charter.json", charter.json.encode())
-        sites.offer(offered(charter, experiment.task.problem, own))
+        sites.offer(offered(charter, experiment.task.problem, own, second), charter.digest)
         _agreed(sites, charter.digest, wait, say)
-        taken = _Taken(out / "taken.json", sites.names)
+        taken = _Taken(out / "taken.json", names)
         taken.read(sites)
         clients = Remote(
             experiment.task,
-            Network(sites, charter.digest),
+            Network(sites, names, charter.digest),
             charter.run,
             charter.digest,
             {number: one.key for number, one in enumerate(members)},
@@ -132,6 +146,7 @@ def host(
             claims=Claims(out / "begun.json"),
             simulation=own.simulation is not None,
             taken=taken.note,
+            relay=None if second is None else _relay(sites, second, keys[second], own, charter.digest, deadline),
         )
         secret = _secret(own)
 
@@ -157,17 +172,19 @@ def _engined(ready: Prepared) -> Prepared:
     return replace(ready, config=config.model_copy(update={"run": config.run.model_copy(update={"engine": engine})}))
 
 
-def _registered(sites: Sites, out: Path, asks: bool, simulation: bool, wait: float | None, say: Say) -> Federated:
+def _registered(
+    sites: Sites, out: Path, names: tuple[str, ...], asks: bool, simulation: bool, wait: float | None, say: Say
+) -> Federated:
     """How many records each site has, where that is public; they are asked once in a run, and all must say it."""
     known = federated.stored(out)
     if known is not None:
-        if tuple(known.sites) != sites.names or known.simulation != simulation:
+        if tuple(known.sites) != names or known.simulation != simulation:
             raise Mistake(f"{out} was begun with other sites or another kit: choose another --out")
         return known
 
     def ready() -> bool:
         there = sites.registered
-        return len(there) == len(sites.names) and (not asks or all(there.values()))
+        return all(name in there and (there[name] or not asks) for name in names)
 
     left = None if asks else wait
     while not sites.gather(ready, PATIENCE if left is None else min(PATIENCE, left)):
@@ -175,10 +192,38 @@ def _registered(sites: Sites, out: Path, asks: bool, simulation: bool, wait: flo
         left = None if left is None else left - PATIENCE
         if left is not None and left <= 0:
             break
-    return Federated({name: sites.registered.get(name) or 1 for name in sites.names}, asks, simulation)
+    return Federated({name: sites.registered.get(name) or 1 for name in names}, asks, simulation)
 
 
-def _charter(experiment: Experiment, about: Brief, own: Kit, members: tuple[kit.Member, ...], out: Path) -> Charter:
+def _introduced(sites: Sites, second: str | None, keys: dict[str, bytes], out: Path, say: Say) -> str:
+    """How the second server has introduced itself, when it has; in a begun run as the charter says."""
+    if second is None:
+        return ""
+    if (out / "charter.json").exists():
+        return Charter.read((out / "charter.json").read_text()).second
+    while not sites.gather(lambda: second not in sites.missing, PATIENCE):
+        say("waiting", sites=[second])
+    found = sites.introduction(second)
+    try:
+        key, _ = introduced(bytes.fromhex(found))
+    except ValueError:
+        raise Mistake(f"{second} is no second server: start it with hush second") from None
+    if key != keys[second]:
+        raise Mistake(f"{second} has introduced itself with another key than the roster's: revoke it")
+    return found
+
+
+def _relay(
+    sites: Sites, second: str, key: bytes, own: Kit, digest: str, deadline: float | None
+) -> Callable[[Terms, Asked], Relay]:
+    """What opens a round with the second server."""
+    identity, line = Identity(own.identity_seed), sites.line(second, digest, deadline)
+    return lambda terms, asked: Relay(terms, asked, identity, key, line)
+
+
+def _charter(
+    experiment: Experiment, about: Brief, own: Kit, members: tuple[kit.Member, ...], second: str, out: Path
+) -> Charter:
     """That of the run in the directory, or a new one."""
     scheme, place = experiment.scheme, out / "charter.json"
     name = run_name(_secret(own)) if own.simulation is not None else secrets.token_hex(32)
@@ -195,6 +240,7 @@ def _charter(experiment: Experiment, about: Brief, own: Kit, members: tuple[kit.
         records=int(experiment.task.sizes.min()) if scheme.level == "record" else 1,
         roster=roster_digest(tuple((number, one.key) for number, one in enumerate(members))),
         server=own.server.hex(),
+        second=second,
         problem=about.json,
         **digests(experiment.task.problem),
     )

@@ -10,8 +10,8 @@ from hush.data.fetch import Say
 from hush.errors import Mistake
 from hush.experiment import checkpoint, config, population
 from hush.experiment.config import Config
-from hush.experiment.directory import CHECKPOINT
 from hush.experiment.federated import rebuilt
+from hush.experiment.journal import CHECKPOINT
 from hush.experiment.report import page, runs
 from hush.experiment.report.runs import Row, finite
 from hush.experiment.resolving import DELTA, Experiment, build

@@ -32,6 +32,7 @@ class Charter:
     roster      SHA-256 of the numbers and public keys of all registered clients, where sums are secure
     weights, public, layout   SHA-256 of the first weights, of the public batch, of the names and shapes of the weights
     server      the server's public key; empty in a simulation
+    second      the introduction of the second server (hush.secure.sealed), where a sum has two
     problem     what a client makes its model and its rows of, as hush.experiment.brief writes it; empty where it is
                 given both otherwise
     """
@@ -48,6 +49,7 @@ class Charter:
     layout: str
     roster: str = ""
     server: str = ""
+    second: str = ""
     problem: str = ""
     format: int = 2
 

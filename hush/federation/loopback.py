@@ -61,7 +61,7 @@ class Sessions:
     def _roster(self) -> Roster:
         return tuple((client, one.public) for client, one in self._people.items())
 
-    def begin(self, terms: Opening) -> None:
+    def begin(self, terms: Opening) -> int:
         """The charter, to which every session agrees."""
         sizes = self.enrolled.sizes
         self._terms, self._open = terms, {}
@@ -78,10 +78,6 @@ class Sessions:
             roster=roster_digest(self._roster) if terms.scheme.secure else "",
             **digests(self._problem),
         )
-
-    @property
-    def begun(self) -> int:
-        """None: rounds are repeated by the same draws."""
         return 0
 
     def collect(self, order: Order) -> Total:

@@ -57,8 +57,8 @@ class Policy:
         secrecy = scheme.aggregator.secrecy
         if self.secure and secrecy is None:
             raise Refused("this client demands a secure sum, and the charter's scheme has none")
-        if self.secure and secrecy is not None and secrecy.servers != 1:
-            raise Refused("both halves of a sum of two servers would travel in one message: take one server")
+        if self.secure and secrecy is not None and secrecy.servers != 1 and not charter.second:
+            raise Refused("the charter names no second server, for which a half of each upload is sealed")
         if self.corrupt and (secrecy is None or secrecy.corrupt < self.corrupt):
             found = "no secure sum" if secrecy is None else f"a secure sum against {secrecy.corrupt:.0%}"
             raise Refused(f"the charter has {found}, and this client asks for {self.corrupt:.0%} that may collude")

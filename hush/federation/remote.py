@@ -8,7 +8,7 @@ import torch
 
 from hush.core.clients import Opening, Order
 from hush.core.packing import FLOATS
-from hush.core.protocols import Roster
+from hush.core.protocols import Roster, ServerRound
 from hush.core.spec import Total, Uploads
 from hush.core.task import Registered
 from hush.errors import Aborted, Mistake, Refused
@@ -38,23 +38,21 @@ class Remote:
     timeout: float | None = None
     claims: Claims | None = None  # of the server: rounds whose plans have left, whatever became of them
     simulation: bool = False  # a rehearsal, whose draws repeat
+    relay: Callable[..., ServerRound] | None = None  # opens a round with a second server
     dropped: Callable[[int], None] | None = None  # hears of each client whose answer was not taken
     taken: Callable[[int, tuple[int, ...]], None] | None = None  # hears whose uploads a round took
 
-    def begin(self, terms: Opening) -> None:
+    def begin(self, terms: Opening) -> int:
         """The charter was agreed to before. Draws that others could repeat are refused: cohorts, the server's noise."""
+        begun = 0 if self.claims is None else self.claims.last(self.run)
         source, secret = terms.scheme.source, terms.secret
         if self.simulation or not secret.repeatable:
-            return
+            return begun
         if source is None or not source.correlated:
             raise Mistake("draws that repeat are for simulations: give secret=SecretSeed.system() to a server")
         if secret.value is not None and secret.value < GUESSED:
             raise Mistake("a secret seed below 2^64 may be guessed: take one of 128 bits from the operating system")
-
-    @property
-    def begun(self) -> int:
-        """The last round whose plans have left in an earlier process of the server."""
-        return 0 if self.claims is None else self.claims.last(self.run)
+        return begun
 
     def collect(self, order: Order) -> Total:
         """The total of the uploads of whoever answers in time."""
@@ -91,7 +89,7 @@ class Remote:
         first = sent[cohort[0]].data if cohort and scheme.secure else b""
         asked = scheme.asked(plan, first, order.cohort, order.secret, order.books.traffic.summed, self.run)
         announced = (*asked.announced, self.charter.encode()) if scheme.secure else ()
-        asked = replace(asked, registered=self.enrolled.sizes, announced=announced)
+        asked = replace(asked, registered=self.enrolled.sizes, announced=announced, relay=self.relay)
         round = scheme.aggregator.open(asked, people, unpack)
         waiting = {client: self._with_roster(message, people).data for client, message in sent.items()}
         refused: list[str] = []

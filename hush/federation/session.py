@@ -31,6 +31,7 @@ from hush.random.draws import Draws
 from hush.random.seeds import PublicSeed
 from hush.secure.keys import Identity
 from hush.secure.messages import DOWN
+from hush.secure.sealed import introduced
 from hush.secure.turns import alone
 
 
@@ -92,6 +93,7 @@ class ClientSession:
         self._scheme, self._problem, self._own, self._draws = scheme, problem, own, draws
         self._identity, self._engine, self._claims = identity, engine, claims
         self._notebook, self._ahead = notebook, ahead
+        self._second = second_of(charter)
         self._start = flatten(problem.model)
         for part in filter(None, (scheme, scheme.poll(problem.layout))):  # a vote has noise of its own
             self.policy.weigh(smallest_event(part, self._enrolled))
@@ -138,6 +140,7 @@ class ClientSession:
         spec = scheme.specs(scheme.width(plan), plan.clip)[-1]
         announced = (data, plan.weights.numpy().tobytes(), self.charter.digest.encode()) if scheme.secure else ()
         asked = Asked(spec.size, spec.form, number, plan.floor, announced, run=self.charter.run, weighted=spec.weighted)
+        asked = replace(asked, second=self._second)
         kept = Kept(self.memory, self._draws.names)
         block = Block(self._problem, self._own, np.zeros(1, np.int64), self._draws, kept)
         records = int(block.sizes[0])
@@ -200,6 +203,19 @@ class ClientSession:
                 self.ledger.record(event)
 
 
+def second_of(charter: Charter) -> bytes:
+    """The sealing key of the charter's second server, if it has one: another's than the first server's."""
+    if not charter.second:
+        return b""
+    try:
+        key, sealing = introduced(bytes.fromhex(charter.second))
+    except (ValueError, Mistake) as why:
+        raise Refused(f"the charter's second server is refused: {why}") from why
+    if key.hex() == charter.server:
+        raise Refused("the charter's two servers have one key: one that is both sees everything")
+    return sealing
+
+
 def smallest_event(scheme: Scheme, enrolled: Enrolled) -> Event | None:
     """The event of a round of the largest cohort, in which a client's share of the noise is the smallest."""
     population, problem = enrolled.clients, enrolled.problem
@@ -234,8 +250,8 @@ def _deployed(charter: Charter, scheme: Scheme, draws: Draws, ledger: Ledger, cl
     if ledger.path is None or claims.path is None:
         raise Mistake("a client of a server keeps its ledger and its claims on disk: give Ledger(path), Claims(path)")
     secrecy = scheme.aggregator.secrecy
-    if secrecy is not None and secrecy.servers != 1:
-        raise Refused("both halves of a sum of two servers would travel in one message: take one server")
+    if secrecy is not None and secrecy.servers != 1 and not charter.second:
+        raise Refused("the charter names no second server, for which a half of each upload is sealed")
 
 
 def _try(problem: Problem, own: Population) -> None:

@@ -55,12 +55,8 @@ class Blocks:
     enrolled: Task
     how: Simulated
 
-    def begin(self, terms: Opening) -> None:
-        """They need nothing."""
-
-    @property
-    def begun(self) -> int:
-        """None: rounds are repeated by the same draws."""
+    def begin(self, terms: Opening) -> int:
+        """They need nothing, and repeat a round by the same draws."""
         return 0
 
     def collect(self, order: Order) -> Total:

@@ -77,7 +77,8 @@ class Site:
         if peer == SERVER:
             self._there = True
             self._say("connected")
-            self.send(SERVER, envelopes.seal(Kind.HELLO, self._hello))
+            agreed = "" if self._agreed is None else self._agreed.digest
+            self.send(SERVER, envelopes.seal(Kind.HELLO, {**self._hello, "charter": agreed}))
 
     def left(self, peer: str) -> None:
         """The connection has ended; the line connects again by itself."""
@@ -139,8 +140,6 @@ class Site:
                 self._joined = self._desk.join(found.facts)
             except (Refused, Mistake) as why:
                 raise self._declined(why) from why
-        if self._agreed is not None:  # after a cut connection: the server knows the rest
-            return
         self.send(SERVER, envelopes.seal(Kind.JOIN, self._joined))
 
     def _agree(self, found: Envelope) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from threading import Condition
 
-from hush.errors import Refused
+from hush.errors import Aborted, Refused
 from hush.federation import certificates, envelopes
 from hush.federation.channel import Messages
 from hush.federation.envelopes import Envelope, Kind
@@ -37,6 +37,7 @@ class _Site:
     connected: bool = False
     process: str = ""
     joined: bool = False
+    introduction: str = ""  # of a second server
     records: int | None = None
     accepted: str = ""  # the digest of the charter
     gone: float = 0.0  # since when it is not connected
@@ -63,29 +64,35 @@ class Sites:
     `send(site, data)` hands bytes over and says whether the site was connected; `heard`, `joined` and `left` are for
     whoever hears of it. `welcome` goes to each process that says hello. A question is asked again, under the same
     number, of a process whose connection was cut meanwhile: it gives the same answer. Who does not answer by the
-    deadline, or comes back as another process, has dropped out of the phase. `say(event, **facts)` is the log.
+    deadline, is away for more than `grace` seconds or comes back as another process, has dropped out of the phase.
+    `say(event, **facts)` is the log.
     """
 
-    def __init__(self, keys: Mapping[str, bytes], federation: str, version: str, welcome: bytes, say: Say) -> None:
+    def __init__(
+        self,
+        keys: Mapping[str, bytes],
+        federation: str,
+        version: str,
+        welcome: bytes,
+        say: Say,
+        grace: float = GRACE,
+    ) -> None:
         self.names, self._keys, self._federation = tuple(keys), keys, federation
-        self._version, self._welcome, self._say = version, welcome, say
+        self._version, self._welcome, self._say, self._grace = version, welcome, say, grace
         self.send: Callable[[str, bytes], bool] = lambda site, data: False
         self._sites = {name: _Site() for name in keys}
         self._changed = Condition()
-        self._charter = b""
+        self._charter, self._digest = b"", ""
         self._number = secrets.randbits(62)  # of questions: those of a server before this one are not meant
         self._question: _Question | None = None
 
     def admit(self, certificate: bytes) -> None:
         """Refuse who is not on the roster with the key of its certificate, before it has any connection."""
-        name = "somebody"
+        name = ""
         try:
-            found = certificates.read(certificate)
-            name = certificates.name_of(found)
-            if name not in self._keys:
-                raise Refused("it is not on the roster: ask the coordinator to approve it")
-            if certificates.identity_of(found) != self._keys[name]:
-                raise Refused(OTHER_KEY)
+            name, key = certificates.bound(certificate)
+            if self._keys.get(name) != key:
+                raise Refused(OTHER_KEY if name in self._keys else "it is not on the roster: ask the coordinator")
         except Refused as why:
             self._say("refused", site=name, why=str(why))
             raise
@@ -123,8 +130,9 @@ class Sites:
                 if records is not None and (type(records) is not int or not 1 <= records < 2**32):
                     raise Refused(f"records={envelopes.one_line(repr(records))[:64]} is no number of records")
                 site.joined, site.records = True, records
+                site.introduction = str(found.facts.get("second", ""))[:1024]
                 self._say("joined", site=name)
-                if self._charter:
+                if self._charter and site.accepted != self._digest:
                     self.send(name, self._charter)
             elif found.kind is Kind.ACCEPT:
                 site.accepted = envelopes.one_line(str(found.facts.get("charter", "")))[:64]
@@ -150,7 +158,9 @@ class Sites:
         again = process == site.process
         if not again:
             site.former = {*site.former, site.process} - {""}
-            site.accepted, site.joined = "", False
+        # A process that agreed to the charter before, with this server or the one that it took over from, says so.
+        site.accepted = envelopes.one_line(str(facts.get("charter", "")))[:64]
+        site.joined = site.joined and again
         if not site.connected or not again:
             self._say("back" if again else "hello", site=name)
         site.connected, site.process = True, process
@@ -193,16 +203,20 @@ class Sites:
         """The records of each site that has joined, as it said."""
         return {name: site.records for name, site in self._sites.items() if site.joined}
 
+    def introduction(self, site: str) -> str:
+        """Of a second server that has joined, as it said."""
+        return self._sites[site].introduction
+
     def undecided(self, digest: str) -> tuple[str, ...]:
         """Who has not accepted the charter with this digest."""
         return tuple(name for name, site in self._sites.items() if site.accepted != digest)
 
-    def offer(self, charter: bytes) -> None:
-        """The charter, to all who are there and all who come."""
+    def offer(self, charter: bytes, digest: str) -> None:
+        """The charter with this digest, to all who are there and all who come and have not accepted it."""
         with self._changed:
-            self._charter = charter
+            self._charter, self._digest = charter, digest
             for name, site in self._sites.items():
-                if site.connected and site.joined:
+                if site.connected and site.joined and site.accepted != digest:
                     self.send(name, charter)
 
     def over(self, sentence: str) -> None:
@@ -226,12 +240,12 @@ class Sites:
             question = self._question = _Question(self._number, dict(messages))
             for name, data in messages.items():
                 site = self._sites[name]
-                if site.accepted == digest and (site.connected or time.monotonic() < site.gone + GRACE):
+                if site.accepted == digest and (site.connected or time.monotonic() < site.gone + self._grace):
                     question.processes[name] = site.process
                     self.send(name, envelopes.ask(question.number, data, site.taken))
             while waiting := self._open(question):
                 now = time.monotonic()
-                soon = [self._sites[name].gone + GRACE for name in waiting if not self._sites[name].connected]
+                soon = [self._sites[name].gone + self._grace for name in waiting if not self._sites[name].connected]
                 due = min([*soon, *([] if end is None else [end])], default=None)
                 if end is not None and now >= end:
                     for name in waiting:
@@ -250,20 +264,32 @@ class Sites:
             if name not in question.answers
             and name not in question.refused
             and (site := self._sites[name]).process == process
-            and (site.connected or now < site.gone + GRACE)
+            and (site.connected or now < site.gone + self._grace)
         ]
+
+    def line(self, site: str, digest: str, timeout: float | None) -> Callable[[bytes], bytes]:
+        """Questions to one of them, which is needed; Aborted where it does not answer."""
+
+        def ask(data: bytes) -> bytes:
+            answers, refused = self.ask({site: data}, digest, timeout)
+            if site not in answers:
+                raise Aborted(f"{site}: {refused.get(site, 'it did not answer in time')}")
+            return answers[site]
+
+        return ask
 
 
 @dataclass(frozen=True)
 class Network:
-    """Sites as a channel: client k is the k-th site of the roster."""
+    """Sites as a channel: client k is the k-th of these names."""
 
     sites: Sites
+    names: tuple[str, ...]
     charter: str
 
     def phase(self, name: str, messages: Messages, timeout: float | None) -> tuple[dict[int, bytes], dict[int, str]]:
         """The answers by client, and of clients that refused, why."""
-        names, numbers = self.sites.names, {site: number for number, site in enumerate(self.sites.names)}
+        names, numbers = self.names, {site: number for number, site in enumerate(self.names)}
         asked = {names[client]: data for client, data in messages.items()}
         answers, refused = self.sites.ask(asked, self.charter, timeout)
         return (

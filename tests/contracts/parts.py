@@ -54,8 +54,8 @@ class Around:
     def enrolled(self) -> Task:
         return self.clients.enrolled
 
-    def begin(self, terms: Opening) -> None:
-        self.clients.begin(terms)
+    def begin(self, terms: Opening) -> int:
+        return self.clients.begin(terms)
 
     def collect(self, order: Order) -> Total:
         return self.clients.collect(order)

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from hush.errors import Mistake
-from hush.experiment import checkpoint, config, directory
+from hush.experiment import checkpoint, config, directory, journal
 from hush.experiment.resolving import build
 from hush.privacy.ledger import Ledger
 
@@ -40,7 +40,7 @@ def begun(built, path):
     ("name", "scheme", "waits"), [("fl-std-dp", {"noise": 1.0, "clip": 0.1}, 1), ("fl-std", {}, 0)]
 )
 def test_a_round_waits_for_the_disk_once_for_its_event(tmp_path, disk, monkeypatch, name, scheme, waits):
-    monkeypatch.setattr(directory, "REST", 1e9)
+    monkeypatch.setattr(journal, "REST", 1e9)
     built = experiment(name, **scheme)
     run = begun(built, tmp_path / "r")
     next(run)
@@ -53,11 +53,11 @@ def test_a_round_waits_for_the_disk_once_for_its_event(tmp_path, disk, monkeypat
 
 
 def saved(path):
-    return checkpoint.load_state(path / directory.CHECKPOINT)[0].round
+    return checkpoint.load_state(path / journal.CHECKPOINT)[0].round
 
 
 def test_checkpoints_are_due_by_time_and_when_the_run_stops(tmp_path, monkeypatch):
-    monkeypatch.setattr(directory, "REST", 1e9)
+    monkeypatch.setattr(journal, "REST", 1e9)
     built, path = experiment("fl-std-dp", noise=1.0, clip=0.1), tmp_path / "r"
     run = begun(built, path)
     assert [next(run)["round"] for _ in range(4)] == [1, 2, 3, 4]
@@ -67,8 +67,8 @@ def test_checkpoints_are_due_by_time_and_when_the_run_stops(tmp_path, monkeypatc
     assert json.loads((path / "privacy.json").read_text())["card"]["rounds"] == 4
     assert [row["round"] for row in begun(built, path)] == [5, 6]
     assert saved(path) == 6
-    monkeypatch.setattr(directory, "REST", 0.0)
-    monkeypatch.setattr(directory, "SHARE", 0.0)
+    monkeypatch.setattr(journal, "REST", 0.0)
+    monkeypatch.setattr(journal, "SHARE", 0.0)
     for row in begun(built, tmp_path / "often"):
         assert saved(tmp_path / "often") == row["round"]
     assert (path / "model.safetensors").read_bytes() == (tmp_path / "often" / "model.safetensors").read_bytes()

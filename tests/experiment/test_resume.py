@@ -80,7 +80,7 @@ from pathlib import Path
 import torch
 torch.set_num_threads(1)
 from hush.experiment import config
-from hush.experiment import directory
+from hush.experiment import directory, journal
 from hush.experiment.resolving import build
 
 folder, rest = Path(sys.argv[1]), float(sys.argv[2])
@@ -89,7 +89,7 @@ settings = {"data": {"name": "digits"}, "run": {"rounds": 4}, "scheme": scheme, 
 if sys.argv[3] != "hush-trusted":
     settings["model"] = {"name": "linear"}
 built = build(config.parse(settings, "test"))
-directory.REST, directory.SHARE = rest, 0
+journal.REST, journal.SHARE = rest, 0
 
 def child(out, last=None):
     # Runs or resumes in a process of its own, which dies at the given call to the disk, before or after it.

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from hush.errors import Mistake
-from hush.experiment import checkpoint, config, directory
+from hush.experiment import checkpoint, config, directory, journal
 from hush.experiment.resolving import build
 from hush.models.kernels import kernels
 from hush.privacy.ledger import Ledger
@@ -38,7 +38,7 @@ def built(scheme):
 
 def begun(experiment, path, monkeypatch, ahead):
     """A run of four rounds that stopped after the third: by the user, or killed, with its checkpoint of the first."""
-    monkeypatch.setattr(directory, "REST", 1e9)
+    monkeypatch.setattr(journal, "REST", 1e9)
     directory.open_directory(path, experiment.config, resume=True)
     run = directory.execute(experiment, path)
     for _ in range(3):
@@ -80,7 +80,7 @@ def test_a_run_goes_on_with_other_kernels_and_says_so(tmp_path, monkeypatch):
     assert [row.get("kernels") is not None for row in rows(path)] == [False, False, False, True]
     assert rows(path)[3]["kernels"] in err
     assert [event.round for event in Ledger.load(path / "privacy.json").events] == [1, 2, 3, 4]
-    ran = checkpoint.load_state(path / directory.CHECKPOINT)[1]["kernels"]
+    ran = checkpoint.load_state(path / journal.CHECKPOINT)[1]["kernels"]
     assert ran == {"1": kernels(), "4": rows(path)[3]["kernels"]}
     assert list(directory.execute(experiment, path, same_cpu=True)) == []  # it is finished: nothing is computed
 
@@ -138,8 +138,8 @@ def test_same_cpu_refuses_other_kernels(tmp_path, monkeypatch):
 def test_data_that_came_out_otherwise_elsewhere(tmp_path, monkeypatch):
     """As features may, whose fingerprint then differs: the sentence names both kernels."""
     path = begun(built({"name": "fl-std"}), tmp_path / "r", monkeypatch, ahead=False)
-    state, facts = checkpoint.load_state(path / directory.CHECKPOINT)
-    checkpoint.save_state(path / directory.CHECKPOINT, state, {**facts, "kernels": {"1": "others"}})
+    state, facts = checkpoint.load_state(path / journal.CHECKPOINT)
+    checkpoint.save_state(path / journal.CHECKPOINT, state, {**facts, "kernels": {"1": "others"}})
     changed = built({"name": "fl-std"})
     changed.task.train.inputs[0] += 2.0**-10
     with pytest.raises(Mistake, match=r"features do that were made elsewhere \(there others; here "):

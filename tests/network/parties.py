@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import resource
 import signal
 import socket
 import sys
@@ -37,8 +38,11 @@ def free_port() -> int:
 
 def log_to(path: Path) -> Callable[..., None]:
     def say(event: str, **facts: Any) -> None:
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))  # a full disk is for what is tested
         with path.open("a") as file:
             file.write(json.dumps({"time": time.time(), "event": event, **facts}) + "\n")
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
     return say
 
@@ -57,7 +61,7 @@ def serve(tables: dict[str, Any], kit: Path, out: Path, log: Path, more: dict[st
 
     torch.set_num_threads(1)
     say = log_to(log)
-    die, together = more.pop("die", None), more.pop("together", True)
+    die, together, full = more.pop("die", None), more.pop("together", True), more.pop("full", None)
     asked, round = Network.phase, [0]
 
     def phase(self: Network, name: str, messages: Any, timeout: float | None) -> Any:
@@ -75,6 +79,8 @@ def serve(tables: dict[str, Any], kit: Path, out: Path, log: Path, more: dict[st
         if together:  # who was killed has come back before the next round
             sites.gather(lambda: not sites.undecided(self.charter), LONG)
         say("begin", round=round[0])
+        if round[0] == full:
+            _fill()
         return collected(self, order)
 
     def _die(when: Any, moment: str, name: str, say: Any) -> None:
@@ -103,6 +109,12 @@ def _served(coordinator: Any, wanted: Any, own: Any, out: Path, say: Any, more: 
             say("round", round=row["round"], aborted=row["aborted"], reason=row["reason"], refused=row["refused"])
 
 
+def _fill() -> None:
+    """A limit for files is a full disk that needs no disk."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+
+
 def take_part(kit: Path, data: Path, log: Path, more: dict[str, Any]) -> None:
     """A site's process. `die`: (round, number of the message in it, "before" | "after")."""
     import torch
@@ -114,7 +126,7 @@ def take_part(kit: Path, data: Path, log: Path, more: dict[str, Any]) -> None:
 
     torch.set_num_threads(1)
     say = log_to(log)
-    die, freeze = more.pop("die", None), more.pop("freeze", None)
+    die, freeze, full = more.pop("die", None), more.pop("freeze", None), more.pop("full", None)
     answered, at = session.ClientSession.answer, [0, 0]
 
     def answer(self: Any, data: bytes, taken: int | None = None) -> bytes:
@@ -128,6 +140,8 @@ def take_part(kit: Path, data: Path, log: Path, more: dict[str, Any]) -> None:
         if die == (*at, "before"):
             say("dies", at=at)
             os.kill(os.getpid(), signal.SIGKILL)
+        if full == at[0]:
+            _fill()
         if freeze == tuple(at):
             say("freezes", at=at)
             os.kill(os.getpid(), signal.SIGSTOP)
@@ -155,6 +169,20 @@ def _do(more: dict[str, Any], say: Callable[..., None]) -> None:
     deed = more.pop("deed", None)
     if deed is not None:
         deed(say)
+
+
+def help_out(kit: Path, log: Path, more: dict[str, Any]) -> None:
+    """The second server's process."""
+    from hush.experiment import client, rules
+    from hush.federation import kit as kits
+
+    say = log_to(log)
+
+    def go() -> None:
+        own = kits.read(kit)
+        say("over", why=client.help_out(own, rules.rules(own, None), VERSION, say))
+
+    _ends(log, go)
 
 
 def _ends(log: Path, go: Callable[[], None]) -> None:
@@ -222,6 +250,9 @@ class Place:
         data = more.pop("data", self.folder / "rows" / f"{name}.npz")
         return self._start(take_part, (more.pop("kit", self.kit(name)), data), name, more)
 
+    def second(self, name: str) -> Party:
+        return self._start(help_out, (self.kit(name),), name, {})
+
     def all(self, **more: Any) -> dict[str, Party]:
         return {name: self.site(name, **more) for name in self.sites}
 
@@ -246,15 +277,19 @@ class Place:
 
 @contextmanager
 def federation(
-    folder: Path, sites: tuple[str, ...], tables: dict[str, Any], seed: int | None = SEED
+    folder: Path,
+    sites: tuple[str, ...],
+    tables: dict[str, Any],
+    seed: int | None = SEED,
+    second: tuple[str, ...] = (),
 ) -> Iterator[Place]:
     """Kits and rows for these sites; all processes end with it."""
     from hush.experiment.population import deal
     from hush.federation.coordinator import init
 
     kits = folder / "kits"
-    init(kits, "localhost", free_port(), list(sites), simulation=seed)
-    for name in sites:
+    init(kits, "localhost", free_port(), [*sites, *second], simulation=seed)
+    for name in (*sites, *second):
         (kits / name / "policy.toml").write_text('accept = "rule"\n')
     deal("digits", folder / "rows", list(sites), "iid", SEED)
     place = Place(folder, sites, tables)

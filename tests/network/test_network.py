@@ -58,6 +58,19 @@ def test_weights_are_the_simulator_s(name: str, secure: bool, tmp_path: Path) ->
         _agree(place)
 
 
+def test_two_servers_that_do_not_collude(tmp_path: Path) -> None:
+    """The second adds up the masks; the first has the sum, and the weights are the simulator's."""
+    wanted = {**tables("fl-sign-dp", True), "secure": {"mode": "full", "servers": 2}}
+    with federation(tmp_path, SITES, wanted, second=("clerk",)) as place:
+        server, clerk, sites = place.server(second="clerk"), place.second("clerk"), place.all()
+        assert server.join() == 0, server.events("mistake")
+        assert [party.join() for party in (clerk, *sites.values())] == [0, 0, 0, 0]
+        found = load_file(place.out / "model.safetensors")
+        known = simulated(wanted, tmp_path / "simulated")
+        assert all(torch.equal(found[name], known[name]) for name in known)
+        _agree(place)
+
+
 def _agree(place: Place) -> None:
     """The sites' ledgers hold the events of the server's, and nothing else."""
     events = Ledger.load(place.out / "privacy.json").events if (place.out / "privacy.json").exists() else ()

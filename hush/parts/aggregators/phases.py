@@ -17,6 +17,7 @@ from hush.secure.client import Client
 from hush.secure.driver import answer
 from hush.secure.keys import Identity
 from hush.secure.messages import HEAD, PHASES, Phase
+from hush.secure.sealed import enclose
 from hush.secure.server import Opened, Server
 from hush.secure.tally import HALVES, Tally
 from hush.secure.terms import Terms
@@ -49,17 +50,23 @@ class Neighbour:
 
 
 class Halved:
-    """A client of two servers: both halves at once, to be sealed for its server by whoever carries them."""
+    """A client of two servers: both halves at once, the second sealed for the server with the key `second`.
 
-    def __init__(self, terms: Terms, identity: Identity, records: int | None) -> None:
-        self._terms, self._identity, self._records = terms, identity, records
+    Without one it is as it is, for simulations, where nobody carries it.
+    """
+
+    def __init__(self, terms: Terms, identity: Identity, records: int | None, second: bytes = b"") -> None:
+        self._terms, self._identity, self._records, self._second = terms, identity, records, second
 
     def first(self, numbers: Numbers) -> bytes:
         """The half with the numbers behind its length, then the half with the seed."""
         halves = split(self._identity, self._terms, numbers().int().numpy())
         behind = b"" if self._records is None else RECORDS.pack(self._records)
-        one = halves[Half.NUMBERS] + behind
-        return LENGTH.pack(len(one)) + one + halves[Half.SEEDS]
+        one, other = halves[Half.NUMBERS] + behind, halves[Half.SEEDS]
+        if self._second:
+            seat = [key for _, key in self._terms.cohort].index(self._identity.public)
+            other = enclose(self._second, self._terms.digest, seat, other)
+        return LENGTH.pack(len(one)) + one + other
 
     def answer(self, data: bytes, numbers: Numbers) -> bytes:
         """It has said all."""
@@ -83,7 +90,7 @@ class GraphRound:
         """A client's message of this phase; Refused where it is not right, and the round goes on without it."""
         numbers, records = self._server.phase is Phase.MASK, 1
         if numbers and self._asked.weighted:
-            data, records = _weighed(data, self._asked, client)
+            data, records = weighed(data, self._asked, client)
             self._server.tally.up[Phase.MASK, self._server.terms.seat(client)] += RECORDS.size
         if not self._server.take(client, data):
             raise Refused(self._server.refused[-1])
@@ -106,10 +113,10 @@ class GraphRound:
     def total(self) -> Total:
         """The sum over the survivors."""
         assert self._opened is not None
-        return _total(self._opened, self._server.terms, self._weights)
+        return opened_total(self._opened, self._server.terms, self._weights)
 
     def _count(self) -> None:
-        _count(self._asked, self._server.terms, self._server.tally)
+        count(self._asked, self._server.terms, self._server.tally)
 
 
 class HalvesRound:
@@ -135,7 +142,7 @@ class HalvesRound:
         seat = self._terms.seat(client)
         self._tally.up[:, seat] += (len(numbers), len(seed))
         if self._asked.weighted:
-            numbers, records = _weighed(numbers, self._asked, client)
+            numbers, records = weighed(numbers, self._asked, client)
         if not self._there.take(client, seed):
             raise Refused(self._there.refused[-1])
         self._here.meet(self._there.has(client))
@@ -149,17 +156,17 @@ class HalvesRound:
         try:
             sums = {Half.NUMBERS: self._here.add(said), Half.SEEDS: self._there.add(heard)}
         finally:
-            _count(self._asked, self._terms, self._tally)
+            count(self._asked, self._terms, self._tally)
         self._opened = join(self._terms, self._keys, sums)
         return {}
 
     def total(self) -> Total:
         """The sum over who sent both halves."""
         assert self._opened is not None
-        return _total(self._opened, self._terms, self._weights)
+        return opened_total(self._opened, self._terms, self._weights)
 
 
-def _weighed(data: bytes, asked: Asked, client: int) -> tuple[bytes, int]:
+def weighed(data: bytes, asked: Asked, client: int) -> tuple[bytes, int]:
     """The message, and the number of records behind it: at least one, and no more than the client registered."""
     if len(data) < RECORDS.size:
         raise Refused("a message names no number of records: refused")
@@ -170,11 +177,13 @@ def _weighed(data: bytes, asked: Asked, client: int) -> tuple[bytes, int]:
     return data[: -RECORDS.size], records
 
 
-def _total(opened: Opened, terms: Terms, weights: dict[int, int]) -> Total:
+def opened_total(opened: Opened, terms: Terms, weights: dict[int, int]) -> Total:
+    """What a server has of a sum that was opened."""
     body = centred(torch.from_numpy(opened.residues.astype(np.int64)), terms.bits)
     weight = math.fsum(weights[client] for client in opened.survivors)
     return Total(body, len(opened.survivors), weight, survivors=opened.survivors)
 
 
-def _count(asked: Asked, terms: Terms, tally: Tally) -> None:
+def count(asked: Asked, terms: Terms, tally: Tally) -> None:
+    """Note the bytes of a sum."""
     asked.note(asked.cohort, tally, bits.length(terms.size, terms.bits))

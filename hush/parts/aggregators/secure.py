@@ -92,12 +92,14 @@ class SecureSum(Aggregator):
         if not isinstance(own, Identity):
             raise Mistake("a secure sum needs the client's own key: give its session an Identity")
         terms, weight = self.terms(asked, roster), records if asked.weighted else None
-        return Neighbour(terms, own, weight) if self.servers == 1 else Halved(terms, own, weight)
+        return Neighbour(terms, own, weight) if self.servers == 1 else Halved(terms, own, weight, asked.second)
 
     def open(self, asked: Asked, roster: Roster, unpack: Unpack) -> ServerRound:
         """The server of the protocol: masks are real, whatever `full` says."""
         terms = self.terms(asked, roster)
-        return GraphRound(terms, asked) if self.servers == 1 else HalvesRound(terms, asked)
+        if self.servers == 1:
+            return GraphRound(terms, asked)
+        return HalvesRound(terms, asked) if asked.relay is None else asked.relay(terms, asked)
 
     def terms(self, asked: Asked, cohort: Roster) -> Terms:
         """What the cohort agrees on: the noise relies on `floor` clients, and fewer never open a sum.
