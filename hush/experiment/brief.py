@@ -63,8 +63,8 @@ class Brief:
 
     @property
     def json(self) -> str:
-        """The same text at every member."""
-        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        """The same text at every member; a schema's columns stay in their order, which is that of the features."""
+        return json.dumps(asdict(self), separators=(",", ":"), allow_nan=False)
 
     @classmethod
     def read(cls, text: str) -> "Brief":

@@ -430,7 +430,7 @@ def test_fewer_records_than_the_charter_counts_on(tmp_path: Path) -> None:
         third.process.terminate()
         third.join()
         policy(place, "c", 'accept = "rule"\nrows = 100\n')
-        server = place.server(wait=5.0, together=False)
+        server = place.server(wait=15.0, together=False)
         assert "the charter counts on 458 records at least, and this client has 100" in sentence(place.site("c"))
         assert [row["round"] for row in finished(server, first, second)][-1] == 3
         assert spent(place, "c") == [1]
