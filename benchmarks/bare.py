@@ -1,7 +1,7 @@
 """The floor of a network: bare gRPC with mutual TLS, one stream for each site, bytes down and bytes up, and no more.
 
-It has no deadline, no reconnecting and no envelope: what a few lines of gRPC do with the same certificates. A message is
-the last round whose upload was taken (8 bytes, as hush's questions have it) and the bytes of a round.
+It has no deadline, no reconnecting and no envelope: what a few lines of gRPC do with the same certificates. A message
+is the last round whose upload was taken (8 bytes, as hush's questions have it) and the bytes of a round.
 """
 
 import struct
