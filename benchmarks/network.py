@@ -77,7 +77,7 @@ def beside(folder: Path, running: Federation, args: argparse.Namespace) -> Row:
     """Flower's message round trips in turns with rounds; or why there are none."""
     sites, turns = len(list((folder / "kits").iterdir())) - 1, []
     try:
-        with supernodes.flower(folder / "flower", folder / "kits", sites, running.numbers) as peer:
+        with supernodes.flower(folder / "flower", folder / "kits", sites, running.numbers, args.poll) as peer:
             peer.phase()
             for number in range(args.phases):
                 turns.append({"Flower": peer.phase()} | turn(running, number))
@@ -115,6 +115,9 @@ def main() -> int:
     parser.add_argument(
         "--flower", type=int, nargs="*", help="of these, the ones beside Flower (3 10; none to leave out)"
     )
+    parser.add_argument(
+        "--poll", type=float, help="Flower's SuperExec looks for tasks every so many seconds (its own: 1)"
+    )
     parser.add_argument("--out", type=Path, default=environments.HERE / "results", help="where the figures go")
     args = parser.parse_args()
     args.sites = args.sites or ([3] if args.quick else [3, 10, 30, 100])
@@ -123,7 +126,13 @@ def main() -> int:
     os.environ["GRPC_VERBOSITY"] = "NONE"
     os.environ["PYTHONPATH"] = f"{environments.HERE}{os.pathsep}{environments.ROOT}"  # of the processes to come
     moment = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    results: Row = {"when": f"{moment}, tree {commit()}", "machine": machine(), "quick": args.quick, "cases": []}
+    results: Row = {
+        "when": f"{moment}, tree {commit()}",
+        "machine": machine(),
+        "quick": args.quick,
+        "poll": args.poll,
+        "cases": [],
+    }
     if set(args.flower) & set(args.sites):
         try:
             environments.ready("flower")

@@ -120,7 +120,7 @@ def _beside(one: Row) -> list[str]:
 def page(results: Row) -> str:
     """Everything, as Markdown."""
     cases = [one for one in results["cases"] if one.get("turns")]
-    flag = " --quick" if results["quick"] else ""
+    flag = (" --quick" if results["quick"] else "") + (f" --poll {results['poll']:g}" if results["poll"] else "")
     lines = [
         "# A network on one machine, measured",
         "",
@@ -165,11 +165,9 @@ def page(results: Row) -> str:
             "",
             "## Beside Flower",
             "",
-            "Seconds, and CPU seconds of all processes, of one message round trip of as many",
+            "Seconds, and CPU seconds of all processes, of one message round trip of so many",
         ]
-        lines += [
-            "numbers, in turns. Flower's app trains nothing; hush and the floor train in it, and hush keeps its ledgers."
-        ]
+        lines += ["numbers, in turns. Flower's app trains nothing; hush and the floor train in it."]
         head = ["Flower", "hush", "floor", "Flower of hush", "of the floor", "CPU, Flower", "hush", "Flower of hush"]
         lines += _table([*first, *head], [_beside(one) for one in beside])
     return "\n".join(lines) + "\n"

@@ -28,7 +28,7 @@ from hush.data.files import write
 
 VERSION = "benchmark"
 PATIENCE = 300.0  # seconds: whatever takes longer has failed
-SPARE = 2**30  # bytes of memory that are left to others: a case that would take them is ended
+SPARE = 2 * 2**30  # bytes of memory that are left to others: a case that would take them is ended
 # struct tcp_info of the kernel: bytes that the peer has acknowledged, and bytes received.
 TCP_INFO, COUNTERS, COUNTED = 11, struct.Struct("<QQ"), 120
 MMAP_THRESHOLD = -3  # of mallopt: larger pieces go back to the system when they are freed

@@ -1,8 +1,8 @@
 """Flower as it is deployed, for network.py: a SuperLink and SuperNodes as processes, over TLS on this machine.
 
 The app (workers/network_flower) sends a vector to each node and gets one of the same length back: one message round
-trip, which is what a phase of hush is. It trains nothing. All settings are Flower's own: with
-FLWR_SUPEREXEC_TASK_POLL_INTERVAL=0.01, the least that it takes, phases took longer on two cores, and not less.
+trip, which is what a phase of hush is. It trains nothing. A SuperNode looks for messages every 3 seconds and for
+answers every 0.5, and starts a process for each message; what starts it looks every second, which alone can be set.
 """
 
 import json
@@ -57,8 +57,11 @@ class Peer:
 
 
 @contextmanager
-def flower(folder: Path, kits: Path, nodes: int, size: int) -> Iterator[Peer]:
-    """A SuperLink with the coordinator's certificate, so many SuperNodes, and the app; all end with it."""
+def flower(folder: Path, kits: Path, nodes: int, size: int, poll: float | None = None) -> Iterator[Peer]:
+    """A SuperLink with the coordinator's certificate, so many SuperNodes, and the app; all end with it.
+
+    poll: seconds between two looks for a task to start a process for, if not Flower's own.
+    """
     own, port = kits / "coordinator", free_port()
     folder.mkdir()
     shutil.copytree(HERE / "workers" / "network_flower", folder / "app")
@@ -71,6 +74,8 @@ def flower(folder: Path, kits: Path, nodes: int, size: int) -> Iterator[Peer]:
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL_ENV"))}
     path = f"{binaries('flower')}{os.pathsep}{os.environ['PATH']}"
     environment = kept | {"PATH": path, "FLWR_HOME": str(home), "FLWR_TELEMETRY_ENABLED": "0"}
+    if poll is not None:
+        environment["FLWR_SUPEREXEC_TASK_POLL_INTERVAL"] = str(poll)
     tls = ["--ssl-certfile", own / "cert.pem", "--ssl-keyfile", own / "key.pem", "--ssl-ca-certfile", own / "ca.pem"]
     running: list[subprocess.Popen[bytes]] = []
     log = (folder / "log.txt").open("wb")
