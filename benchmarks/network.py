@@ -10,6 +10,7 @@ round trip of as many numbers, in turns with both. A case that the machine has n
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -65,7 +66,8 @@ def case(sites: int, size: int, secure: bool, args: argparse.Namespace) -> Row:
             found["numbers"], found["ready"] = running.numbers, time.perf_counter() - began
             turn(running, 0)  # the first plans carry no weights
             found["turns"], end = [], time.perf_counter() + args.seconds
-            while len(found["turns"]) < args.least or (len(found["turns"]) < args.most and time.perf_counter() < end):
+            least = 3 if frugal else args.least
+            while len(found["turns"]) < least or (len(found["turns"]) < args.most and time.perf_counter() < end):
                 found["turns"].append(turn(running, len(found["turns"])))
             found["idle"] = running.ask({"idle": IDLE})["cpu"]
             if sites in args.flower and not secure:
@@ -122,7 +124,8 @@ def main() -> int:
     args = parser.parse_args()
     args.sites = args.sites or ([3] if args.quick else [3, 10, 30, 100])
     args.flower = args.flower if args.flower is not None else ([3] if args.quick else [3, 10])
-    args.least, args.most, args.seconds, args.phases = (3, 10, 3.0, 2) if args.quick else (3, 30, 15.0, 3)
+    args.least, args.most, args.seconds, args.phases = (5, 10, 3.0, 2) if args.quick else (5, 30, 12.0, 3)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that all processes end with this one
     os.environ["GRPC_VERBOSITY"] = "NONE"
     os.environ["PYTHONPATH"] = f"{environments.HERE}{os.pathsep}{environments.ROOT}"  # of the processes to come
     moment = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
