@@ -265,6 +265,11 @@ def _connected(own: Kit, desk: Desk, version: str, say: Say) -> str:
     cell.start()
     try:
         return site.run()
+    except OSError as error:
+        if not files.full(error):
+            raise
+        where = error.filename or own.state
+        raise Mistake(f"{where} cannot be written ({error.strerror}): make room, then start this again") from error
     finally:
         time.sleep(FLUSH)  # what was said last is still on its way
         cell.stop()

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 from hush.core.spec import Asked
 from hush.errors import Aborted, Mistake, Refused
@@ -50,8 +51,6 @@ def uploads(people, agreed):
     numbers = {client: np.arange(SIZE) + 100 * client for client in people}
 
     def said(client):
-        import torch
-
         return Halved(agreed, people[client], None, key).first(lambda: torch.from_numpy(numbers[client]))
 
     return {client: said(client) for client in people}, numbers
