@@ -8,7 +8,7 @@ from threading import Thread
 from typing import Any
 
 from hush import __version__
-from hush.errors import Mistake
+from hush.errors import Mistake, Refused
 from hush.experiment import config, local
 from hush.experiment.client import Office
 from hush.experiment.rules import rules
@@ -128,12 +128,10 @@ def _stay(site: Site) -> None:
     """Until the run is over. Why a site has stopped is for its own log; the server hears that it has."""
     try:
         say("over", why=site.run())
-    except Mistake as why:
-        LOG.error("%s", why)
-        site.send(SERVER, envelopes.seal(Kind.DECLINE, "it has stopped: its log says why"))
-    except BaseException:
-        site.send(SERVER, envelopes.seal(Kind.DECLINE, "it has stopped: its log says why"))
-        raise
+    except BaseException as why:
+        LOG.error("%s", why, exc_info=not isinstance(why, Mistake))
+        if not isinstance(why.__cause__, Refused):  # of which the server was told
+            site.send(SERVER, envelopes.seal(Kind.DECLINE, "it has stopped: its log says why"))
 
 
 def _kit(path: Path, federation: str) -> Kit:
