@@ -33,7 +33,7 @@ test: $(VENV)/installed
 
 # A server and its sites as processes of their own, over TLS on this machine.
 test-network: $(VENV)/installed
-	$(BIN)/pytest -m network tests/network
+	$(BIN)/pytest -m network tests/network tests/test_docs.py
 
 # The same libraries with other kernels, as they would choose them on another processor. What is promised to the bit holds
 # there as well; what holds by the rounding of one kernel alone fails.

@@ -2,14 +2,17 @@
 
 import csv
 import json
+import os
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+from network.parties import free_port
 from test_rooms import ROOMS
 
 from hush.catalogue.entries import ENTRIES
@@ -27,14 +30,16 @@ TEXTS = [
     "docs/data.md",
     "docs/privacy.md",
     "docs/secure.md",
+    "docs/federation.md",
     "docs/threats.md",
     "docs/design.md",
     "docs/glossary.md",
     "CONTRIBUTING.md",
 ]
+PARTIES = ("hush server ", "hush client ")  # these wait for each other
 FOLDERS = sorted(path.parent.name for path in (ROOT / "experiments").glob("*/README.md"))
-# A command with one of these is only checked to parse.
-DOWNLOADS = ("fashion-mnist", "cifar", "experiments/", "diabetes130", "premier-like")
+# A command with one of these is only checked to parse; tests/cli/test_cluster.py runs what is on a cluster.
+DOWNLOADS = ("--cluster", "fashion-mnist", "cifar", "experiments/", "diabetes130", "premier-like")
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
@@ -65,8 +70,32 @@ def hush(line, monkeypatch, capsys):
     return out
 
 
+def together(lines):
+    """Run the parties of a federation at once, as processes: all end with status 0."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-m", *shlex.split(two_rounds(line))],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for line in lines
+    ]
+    try:
+        said = [party.communicate(timeout=120)[0] for party in started]
+    finally:
+        for party in started:
+            party.kill()
+    for party, line, lines_of_it in zip(started, lines, said, strict=True):
+        assert party.returncode == 0, f"{line}\n{lines_of_it}"
+
+
 def two_rounds(line):
     """The same command, cut short."""
+    if line.startswith("hush server "):
+        return f"{line} --set run.rounds=2"
     if not line.startswith("hush run ") or "--resume" in line:
         return line
     return f"{re.sub(r' --rounds [0-9]+', '', line)} --rounds 2"
@@ -86,16 +115,27 @@ def shows(text):
     return any(kind == "python" or commands(body) for kind, body in blocks(text, "python", "sh"))
 
 
-@pytest.mark.parametrize("text", [text for text in TEXTS if shows(text)])
+def waits(text):
+    """Whether a text starts the parties of a federation: `make test-network` runs it."""
+    return any(line.startswith(PARTIES) for _, body in blocks(text, "sh") for line in commands(body))
+
+
+def marked(text):
+    return pytest.param(text, marks=pytest.mark.network) if waits(text) else text
+
+
+@pytest.mark.parametrize("text", [marked(text) for text in TEXTS if shows(text)])
 def test_what_a_text_shows_runs(text, desk, monkeypatch, capsys):
-    names, ran = {"__name__": "__main__"}, 0
+    names, ran, port = {"__name__": "__main__"}, 0, f"--host localhost --port {free_port()}"
     for kind, body in blocks(text, "python", "sh"):
         if kind == "python":
             exec(compile(body, text, "exec", dont_inherit=True), names)
             ran += 1
             continue
+        together([line for line in commands(body) if line.startswith(PARTIES)])
         for line in commands(body):
-            if not any(word in line for word in DOWNLOADS):
+            if not line.startswith(PARTIES) and not any(word in line for word in DOWNLOADS):
+                line = line.replace("--host localhost", port)  # any other may be in use here
                 hush(two_rounds(line), monkeypatch, capsys)  # which asserts exit status 0
                 ran += 1
     assert ran, f"{text} shows code, and none of it was run"
@@ -123,9 +163,9 @@ def alike(found, shown):
             assert float(one) == pytest.approx(float(other), abs=0.03 if ours.startswith("accuracy") else 1e-9)
 
 
-def test_commands_that_need_downloads_parse(monkeypatch, capsys):
-    lines = [line for text in TEXTS for _, body in blocks(text, "sh") for line in commands(body)]
-    lines = [line for line in lines if any(word in line for word in DOWNLOADS)]
+def test_commands_that_are_not_run_parse(monkeypatch, capsys):
+    lines = [line for text in TEXTS for _, body in blocks(text, "sh", "text") for line in commands(body)]
+    lines = [line for line in lines if line.startswith(PARTIES) or any(word in line for word in DOWNLOADS)]
     recipes = re.findall(r"^\t@?\$\(BIN\)/(hush .*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert lines
     assert recipes

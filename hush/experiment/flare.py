@@ -10,7 +10,7 @@ from typing import Any
 from hush import __version__
 from hush.errors import Mistake, Refused
 from hush.experiment import config, local
-from hush.experiment.client import Office
+from hush.experiment.client import Office, only_one
 from hush.experiment.rules import rules
 from hush.experiment.server import host
 from hush.federation import envelopes, flare, kit
@@ -18,7 +18,7 @@ from hush.federation.cellnet import SERVER, Ears
 from hush.federation.envelopes import Kind
 from hush.federation.flare import Calls
 from hush.federation.kit import Kit
-from hush.federation.site import Site
+from hush.federation.site import UNTOLD, Site
 
 LOG = logging.getLogger("hush")
 
@@ -37,6 +37,7 @@ class Server:
         self._name, self._experiment, self._federation = name, experiment, federation
         self._deadline, self._wait = deadline, wait
         self._declined: dict[str, str] = {}
+        self._training = False
         self._line: Calls | None = None
 
     @flare.main
@@ -60,6 +61,7 @@ class Server:
 
         wanted = config.parse(tables, "the job")
         with host(wanted, own, out, __version__, self._say, self._deadline, self._wait, line=line) as hosted:
+            self._training = True
             say("charter", digest=hosted.charter.digest)
             for row in hosted.rows:
                 say("round", **{key: row[key] for key in ("round", "aborted", "reason", "refused")})
@@ -79,7 +81,7 @@ class Server:
             return
         if flare.aborted():
             raise Mistake("the job was stopped")
-        if self._declined and self._wait is None:
+        if self._declined and (self._wait is None or self._training):
             site, why = next(iter(self._declined.items()))
             raise Mistake(f"{site} does not take part, and cannot come back within this job: {why}")
 
@@ -90,7 +92,7 @@ class Client:
     def __init__(self, federation: str) -> None:
         self._federation = federation
         self._site: Site | None = None
-        self._begun = False
+        self._thread: Thread | None = None
 
     @flare.begun
     def open(self) -> None:
@@ -106,15 +108,15 @@ class Client:
 
         insisted = rules(own, path(asked.policy))
         office = Office(own, path(asked.data), insisted, say, asked.accept, path(asked.code))
-        self._site = Site(own, office, __version__, say)
-        self._site.send = Calls(flare.peers(), Ears(self._site.heard, self._site.joined, self._site.left)).send
+        self._site = site = Site(own, office, __version__, say)
+        site.send = Calls(flare.peers(), Ears(site.heard, site.joined, site.left)).send
+        self._thread = Thread(target=_stay, args=(own, site), daemon=True, name="site")
 
     @flare.published
     def begin(self) -> None:
         """The server is there."""
-        if self._site is not None and flare.caller() == SERVER and not self._begun:
-            self._begun = True
-            Thread(target=_stay, args=(self._site,), daemon=True, name="site").start()
+        if self._site is not None and self._thread is not None and flare.caller() == SERVER:
+            self._thread.start()  # which it does once
             self._site.joined(SERVER)
 
     @flare.published
@@ -124,14 +126,15 @@ class Client:
             self._site.heard(flare.caller(), data)
 
 
-def _stay(site: Site) -> None:
+def _stay(own: Kit, site: Site) -> None:
     """Until the run is over. Why a site has stopped is for its own log; the server hears that it has."""
     try:
-        say("over", why=site.run())
+        with only_one(own):
+            say("over", why=site.run())
     except BaseException as why:
         LOG.error("%s", why, exc_info=not isinstance(why, Mistake))
-        if not isinstance(why.__cause__, Refused):  # of which the server was told
-            site.send(SERVER, envelopes.seal(Kind.DECLINE, "it has stopped: its log says why"))
+        if not isinstance(why.__cause__, Refused | Mistake):  # of which the server was told
+            site.send(SERVER, envelopes.seal(Kind.DECLINE, UNTOLD))
 
 
 def _kit(path: Path, federation: str) -> Kit:

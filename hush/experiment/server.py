@@ -121,20 +121,20 @@ def host(
     names = tuple(one.name for one in members)
     welcome = envelopes.seal(Kind.WELCOME, {"problem": about.json, "records": asks})
     sites = Sites(keys, own.federation, version, welcome, say, grace)
-    cell = line(own, Ears(sites.heard, sites.joined, sites.left))
+    cell = line(own, Ears(sites.heard, sites.joined, sites.left, sites.admit))
     sites.send = cell.send
     cell.start()
     say("listening", port=own.port, sites=len(keys))
     over = "the server has stopped: start this client again when it is back"
     try:
-        known = _registered(sites, out, names, asks, own.simulation is not None, say)
+        known = _registered(sites, out, names, asks, own.simulation is not None, wait, say)
         experiment = known.resolve(ready)
         helper = _introduced(sites, second, keys, out, say)
         charter = _charter(experiment, about, own, members, helper, out)
         directory.open_directory(out, experiment.config, resume=True)
         known.write(out)
         files.write(out / "charter.json", charter.json.encode())
-        sites.offer(offered(charter, experiment.task.problem, own, second))
+        sites.offer(offered(charter, experiment.task.problem, own, second), charter.digest)
         _agreed(sites, charter.digest, wait, say)
         taken = _Taken(out / "taken.json", names)
         taken.read(sites)
@@ -156,6 +156,8 @@ def host(
             for row in directory.execute(experiment, out, clients=clients, secret=secret):
                 taken.settle(row["round"], row["aborted"], sites)
                 yield row
+                if row["round"] < experiment.config.run.rounds:
+                    _there(sites, charter.digest, 3 if experiment.scheme.secure else 1, say)
 
         yield Hosted(experiment, charter, rows())
         over = f"the run is finished after {experiment.config.run.rounds} rounds"
@@ -174,8 +176,10 @@ def _engined(ready: Prepared) -> Prepared:
     return replace(ready, config=config.model_copy(update={"run": config.run.model_copy(update={"engine": engine})}))
 
 
-def _registered(sites: Sites, out: Path, names: tuple[str, ...], asks: bool, simulation: bool, say: Say) -> Federated:
-    """How many records each site has, where that is public; they are asked once in a run."""
+def _registered(
+    sites: Sites, out: Path, names: tuple[str, ...], asks: bool, simulation: bool, wait: float | None, say: Say
+) -> Federated:
+    """How many records each site has, where that is public; they are asked once in a run, and all must say it."""
     known = federated.stored(out)
     if known is not None:
         if tuple(known.sites) != names or known.simulation != simulation:
@@ -186,9 +190,13 @@ def _registered(sites: Sites, out: Path, names: tuple[str, ...], asks: bool, sim
         there = sites.registered
         return all(name in there and (there[name] or not asks) for name in names)
 
-    while not sites.gather(ready, PATIENCE):
+    left = None if asks else wait
+    while not sites.gather(ready, PATIENCE if left is None else min(PATIENCE, left)):
         say("waiting", sites=list(sites.missing) or [name for name, n in sites.registered.items() if not n])
-    return Federated({name: sites.registered[name] or 1 for name in names}, asks, simulation)
+        left = None if left is None else left - PATIENCE
+        if left is not None and left <= 0:
+            break
+    return Federated({name: sites.registered.get(name) or 1 for name in names}, asks, simulation)
 
 
 def _introduced(sites: Sites, second: str | None, keys: dict[str, bytes], out: Path, say: Say) -> str:
@@ -256,6 +264,16 @@ def _agreed(sites: Sites, digest: str, wait: float | None, say: Say) -> None:
             left -= PATIENCE
             if left <= 0:
                 return
+
+
+def _there(sites: Sites, digest: str, least: int, say: Say) -> None:
+    """Until so many sites are there: behind a cut link all rounds would go by without anybody.
+
+    It does not depend on who is drawn. `least`: those without whom no round has a sum.
+    """
+    while not sites.gather(lambda: len(sites.present(digest)) >= min(least, len(sites.names)), PATIENCE):
+        present = sites.present(digest)
+        say("waiting", sites=[name for name in sites.names if name not in present])
 
 
 def _secret(own: Kit) -> SecretSeed:

@@ -42,9 +42,9 @@ class Remote:
     dropped: Callable[[int], None] | None = None  # hears of each client whose answer was not taken
     taken: Callable[[int, tuple[int, ...]], None] | None = None  # hears whose uploads a round took
 
-    def begin(self, terms: Opening) -> int:
+    def begin(self, terms: Opening) -> int | None:
         """The charter was agreed to before. Draws that others could repeat are refused: cohorts, the server's noise."""
-        begun = 0 if self.claims is None else self.claims.last(self.run)
+        begun = None if self.claims is None else self.claims.last(self.run)
         source, secret = terms.scheme.source, terms.secret
         if self.simulation or not secret.repeatable:
             return begun

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from threading import Condition
 
 from hush.errors import Aborted, Refused
-from hush.federation import envelopes
+from hush.federation import certificates, envelopes
 from hush.federation.channel import Messages
 from hush.federation.envelopes import Envelope, Kind
 from hush.secure.keys import verify
 
 GRACE = 5.0  # seconds in which a site whose connection ended may come back and still answer
+OTHER_KEY = "it has not the key that is on the roster: renew or request its certificate"
 Say = Callable[..., None]
 
 
@@ -41,6 +42,7 @@ class _Site:
     accepted: str = ""  # the digest of the charter
     gone: float = 0.0  # since when it is not connected
     taken: int = envelopes.NONE
+    former: set[str] = field(default_factory=set)  # processes in whose place another came
 
 
 @dataclass
@@ -80,9 +82,20 @@ class Sites:
         self.send: Callable[[str, bytes], bool] = lambda site, data: False
         self._sites = {name: _Site() for name in keys}
         self._changed = Condition()
-        self._charter = b""
+        self._charter, self._digest = b"", ""
         self._number = secrets.randbits(62)  # of questions: those of a server before this one are not meant
         self._question: _Question | None = None
+
+    def admit(self, certificate: bytes) -> None:
+        """Refuse who is not on the roster with the key of its certificate, before it has any connection."""
+        name = ""
+        try:
+            name, key = certificates.bound(certificate)
+            if self._keys.get(name) != key:
+                raise Refused(OTHER_KEY if name in self._keys else "it is not on the roster: ask the coordinator")
+        except Refused as why:
+            self._say("refused", site=name, why=str(why))
+            raise
 
     def joined(self, site: str) -> None:
         """A site has connected; it says hello by itself."""
@@ -115,14 +128,14 @@ class Sites:
             elif found.kind is Kind.JOIN:
                 records = found.facts.get("records")
                 if records is not None and (type(records) is not int or not 1 <= records < 2**32):
-                    raise Refused(f"records={records!r} is no number of records")
+                    raise Refused(f"records={envelopes.one_line(repr(records))[:64]} is no number of records")
                 site.joined, site.records = True, records
                 site.introduction = str(found.facts.get("second", ""))[:1024]
                 self._say("joined", site=name)
-                if self._charter:
+                if self._charter and site.accepted != self._digest:
                     self.send(name, self._charter)
             elif found.kind is Kind.ACCEPT:
-                site.accepted = str(found.facts.get("charter", ""))
+                site.accepted = envelopes.one_line(str(found.facts.get("charter", "")))[:64]
                 self._say("accepted", site=name, charter=site.accepted[:16])
             elif found.kind is Kind.DECLINE:
                 site.accepted = ""
@@ -135,15 +148,20 @@ class Sites:
 
     def _hello(self, name: str, site: _Site, found: Envelope) -> None:
         facts = found.facts
-        version, process = str(facts.get("version", ""))[:40], str(facts.get("process", ""))[:64]
+        version, process = (envelopes.one_line(str(facts.get(name, "")))[:64] for name in ("version", "process"))
         if version != self._version:
             raise Refused(f"it has hush {version}, and the server {self._version}: install the same version")
         if not verify(self._keys[name], proof(facts), greeting(self._federation, name, process)):
-            raise Refused("it has not the key that is on the roster: renew or request its certificate")
+            raise Refused(OTHER_KEY)
+        if process in site.former:
+            raise Refused("another process came after it with the same kit: let one of them run")
         again = process == site.process
         if not again:
-            site.accepted, site.joined = "", False
-        if not site.connected:
+            site.former = {*site.former, site.process} - {""}
+        # A process that agreed to the charter before, with this server or the one that it took over from, says so.
+        site.accepted = envelopes.one_line(str(facts.get("charter", "")))[:64]
+        site.joined = site.joined and again
+        if not site.connected or not again:
             self._say("back" if again else "hello", site=name)
         site.connected, site.process = True, process
         self.send(name, self._welcome)
@@ -181,6 +199,11 @@ class Sites:
         return tuple(name for name, site in self._sites.items() if not site.joined)
 
     @property
+    def absent(self) -> tuple[str, ...]:
+        """Who is not connected."""
+        return tuple(name for name, site in self._sites.items() if not site.connected)
+
+    @property
     def registered(self) -> Mapping[str, int | None]:
         """The records of each site that has joined, as it said."""
         return {name: site.records for name, site in self._sites.items() if site.joined}
@@ -193,12 +216,21 @@ class Sites:
         """Who has not accepted the charter with this digest."""
         return tuple(name for name, site in self._sites.items() if site.accepted != digest)
 
-    def offer(self, charter: bytes) -> None:
-        """The charter, to all who are there and all who come."""
+    def present(self, digest: str) -> tuple[str, ...]:
+        """Who is connected, or may be back in a moment, and has accepted the charter with this digest."""
+        now = time.monotonic()
+        return tuple(
+            name
+            for name, site in self._sites.items()
+            if site.accepted == digest and (site.connected or now < site.gone + self._grace)
+        )
+
+    def offer(self, charter: bytes, digest: str) -> None:
+        """The charter with this digest, to all who are there and all who come and have not accepted it."""
         with self._changed:
-            self._charter = charter
+            self._charter, self._digest = charter, digest
             for name, site in self._sites.items():
-                if site.connected and site.joined:
+                if site.connected and site.joined and site.accepted != digest:
                     self.send(name, charter)
 
     def over(self, sentence: str) -> None:

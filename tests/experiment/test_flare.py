@@ -94,7 +94,7 @@ def test_a_site_that_declines_ends_the_job_with_its_reason(play: Callable[..., N
 
 def test_a_site_that_stops_says_no_more_than_that(play: Callable[..., None], tmp_path: Path) -> None:
     (tmp_path / "rows" / "b.npz").unlink()
-    with pytest.raises(Mistake, match=r"b does not take part.*: it has stopped: its log says why$"):
+    with pytest.raises(Mistake, match=r"b does not take part.*, and its operator is told why$"):
         play()
 
 
@@ -118,7 +118,7 @@ def test_only_the_server_is_heard(play: Callable[..., None], tmp_path: Path, mon
     CALLER.set("b")
     site.begin()
     site.tell(b"anything")
-    assert not site._begun
+    assert not site._thread.is_alive()
     assert site._site._inbox.empty()
 
 
