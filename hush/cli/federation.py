@@ -172,9 +172,7 @@ def export_flare(
     wanted = configured(experiment, config.given(set or []))
     name = short(experiment).removesuffix(".toml")
     sites = exported(folder, name, wanted, read(kit), deadline, wait)
-    print(
-        f"{folder}: a FLARE job of hush {name} for {', '.join(sites)}; it ships no code, and needs no right to (byoc)"
-    )
+    print(f"{folder}: a FLARE job of {name} for {', '.join(sites)}; it ships no code (byoc: none)")
     for party, classes in ALLOWED.items():
         print(f"class_allow_list of the {party}: {', '.join(classes)}")
 

@@ -50,7 +50,8 @@ class Server:
             raise Mistake(f"{own.path} is the kit of the site {own.name}: name the coordinator's in [server]")
         tables = tomllib.loads(self._experiment)
         if asked.data is not None:
-            tables.setdefault("data", {})["name"] = asked.data
+            data = str(local.placed(folder, asked.data, SERVER)) if config.is_path(asked.data) else asked.data
+            tables.setdefault("data", {})["name"] = data
         out = own.path / "runs" / self._name if asked.out is None else local.placed(folder, asked.out, SERVER)
         out.parent.mkdir(parents=True, exist_ok=True)
         peers = flare.peers()

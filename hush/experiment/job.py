@@ -33,7 +33,7 @@ def exported(
         raise Mistake("secure.servers=2 needs a second server, which a FLARE job has not: take 1, or hush server")
     tables = config.model_dump(exclude_unset=True, exclude_none=True)  # a scheme may have rounds of its own
     text = tomli_w.dumps({table: keys for table, keys in tables.items() if keys})
-    if "{" in text:
+    if "{" in text + name:
         raise Mistake("the experiment has a brace, which FLARE would replace in a job: rename the file that has it")
     if folder.exists():
         raise Mistake(f"{folder} exists: choose another folder for the job")

@@ -1,7 +1,7 @@
 """A job of NVIDIA FLARE as a line: the server and its sites call each other by Collab, each in its own FLARE process.
 
-All that is known of Collab stands here, and only what FLARE itself loads imports it. Collab names the caller by the
-certificate of its connection where FLARE is provisioned; who a site is, hush proves by its own keys in any case.
+All that is known of Collab stands here, and only what FLARE itself loads imports it. A site's hello is signed by the
+key of its kit; of later messages, and of the server's, FLARE says who sent them, by certificates if it is provisioned.
 """
 
 from collections.abc import Callable, Mapping

@@ -66,6 +66,8 @@ def test_mistakes(ready):
 
     assert "hush server" in sentence("job", *WORDS, "--set", "secure.mode=full", "--set", "secure.servers=2")
     assert "brace" in sentence("job", *WORDS, "--set", "data.name={x}.npz")
+    Path("{x}.toml").write_text(EXPERIMENT)
+    assert "brace" in sentence("job", "--experiment", "{x}.toml", *WORDS[2:])
     assert "the coordinator's has the roster" in sentence("job", *WORDS[:3], "trial/a")
     assert not Path("job").exists()
     ready("federation", "export-flare", "job", *WORDS)
