@@ -252,11 +252,16 @@ class Sites:
         with self._changed:
             self._number += 1
             question = self._question = _Question(self._number, dict(messages))
+            same: dict[tuple[int, int], bytes] = {}  # a plan that is all sites' is held once, however many they are
             for name, data in messages.items():
                 site = self._sites[name]
                 if site.accepted == digest and (site.connected or time.monotonic() < site.gone + self._grace):
                     question.processes[name] = site.process
-                    self.send(name, envelopes.ask(question.number, data, site.taken))
+                    which = id(data), site.taken
+                    if which not in same:
+                        same[which] = envelopes.ask(question.number, data, site.taken)
+                    self.send(name, same[which])
+            same.clear()
             while waiting := self._open(question):
                 now = time.monotonic()
                 soon = [self._sites[name].gone + self._grace for name in waiting if not self._sites[name].connected]
