@@ -31,6 +31,7 @@ TEXTS = [
     "docs/privacy.md",
     "docs/secure.md",
     "docs/federation.md",
+    "docs/flare.md",
     "docs/threats.md",
     "docs/design.md",
     "docs/glossary.md",

@@ -242,7 +242,7 @@ def take_part(
 
 
 @contextmanager
-def _one(own: Kit) -> Iterator[None]:
+def only_one(own: Kit) -> Iterator[None]:
     """One process of a site at a time: the server would take each for the other."""
     with (own.state / ".lock").open("w") as file:
         try:
@@ -254,7 +254,7 @@ def _one(own: Kit) -> Iterator[None]:
 
 def _stay(own: Kit, desk: Desk, version: str, say: Say) -> str:
     """Connected, until the run is over."""
-    with _one(own):
+    with only_one(own):
         return _connected(own, desk, version, say)
 
 

@@ -23,6 +23,7 @@ from hush.experiment.preparing import Prepared
 from hush.experiment.resolving import DELTA, Experiment
 from hush.federation import envelopes, kit
 from hush.federation.cellnet import Cell, Ears
+from hush.federation.channel import Line
 from hush.federation.charter import Charter, digests, roster_digest
 from hush.federation.claims import Claims
 from hush.federation.envelopes import Kind
@@ -91,12 +92,13 @@ def host(
     wait: float | None = None,
     grace: float = GRACE,
     second: str | None = None,
+    line: Callable[[Kit, Ears], Line] = Cell,
 ) -> Iterator[Hosted]:
     """The federation of a kit's sites, ready to train by a configuration in a directory; a begun run goes on.
 
     `deadline`: seconds for each phase. `wait`: seconds after which it begins without sites that have not accepted the
     charter; all are waited for if not given. `second`: the member that is the second server. `grace`: see Sites.
-    `version`: of hush, which sites must have too. `say(event, **facts)` is the log.
+    `version`: of hush, which sites must have too. `say(event, **facts)` is the log. `line`: what carries bytes.
     """
     everybody = kit.roster(own)
     members = tuple(one for one in everybody if one.name != second)
@@ -119,7 +121,7 @@ def host(
     names = tuple(one.name for one in members)
     welcome = envelopes.seal(Kind.WELCOME, {"problem": about.json, "records": asks})
     sites = Sites(keys, own.federation, version, welcome, say, grace)
-    cell = Cell(own, Ears(sites.heard, sites.joined, sites.left, sites.admit))
+    cell = line(own, Ears(sites.heard, sites.joined, sites.left, sites.admit))
     sites.send = cell.send
     cell.start()
     say("listening", port=own.port, sites=len(keys))
