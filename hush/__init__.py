@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hush.data.samples import Samples, Split, samples
     from hush.data.sparse import Sparse
     from hush.errors import Aborted, Mistake, Refused
+    from hush.federation.cluster import Cluster
     from hush.federation.loopback import Loopback
     from hush.federation.policy import Policy
     from hush.federation.simulated import Simulated, rounds
@@ -62,6 +63,7 @@ __all__ = [
     "Average",
     "BitVote",
     "Clip",
+    "Cluster",
     "Coarse",
     "Coordinates",
     "CorrelatedNoise",
@@ -141,6 +143,7 @@ _HOMES = {
     "hush.data.samples": "Samples Split samples",
     "hush.data.sparse": "Sparse",
     "hush.errors": "Aborted Mistake Refused",
+    "hush.federation.cluster": "Cluster",
     "hush.federation.loopback": "Loopback",
     "hush.federation.policy": "Policy",
     "hush.federation.simulated": "Simulated rounds",

@@ -34,7 +34,12 @@ MODULES = {
     for path in HOME.rglob("*.py")
 }
 # Nobody imports the package itself but for its version: its names are for users.
-VERSION = {("hush.cli", "hush"), ("hush.cli.server", "hush"), ("hush.cli.client", "hush")}
+VERSION = {
+    ("hush.cli", "hush"),
+    ("hush.cli.server", "hush"),
+    ("hush.cli.client", "hush"),
+    ("hush.experiment.flare", "hush"),
+}
 
 
 def room(module: str) -> str:

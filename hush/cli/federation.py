@@ -149,6 +149,34 @@ def show(
         print(f"  {one['name']}  {one['identity']}  until {one['valid_until']}{note}")
 
 
+@app.command("export-flare")
+def export_flare(
+    folder: Annotated[Path, typer.Argument(help="A new folder for the job.")],
+    experiment: Annotated[str, typer.Option(help="A TOML file, or a scheme by name.")],
+    kit: Annotated[Path, typer.Option(help="The coordinator's kit, whose roster the job is for.")],
+    set: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TABLE.KEY=VALUE", help="Any setting, as often as needed; `hush settings` lists them."),
+    ] = None,
+    deadline: Annotated[float, typer.Option(min=0.1, help="Seconds for each phase of a round.")] = 300.0,
+    wait: Annotated[
+        float | None, typer.Option(min=0, help="Begin after so many seconds without sites that have not accepted.")
+    ] = None,
+) -> None:
+    """For a consortium that runs NVIDIA FLARE: a job of three JSON files, without code. See docs/flare.md."""
+    from hush.cli.run import configured, short
+    from hush.experiment import config
+    from hush.experiment.job import ALLOWED, exported
+    from hush.federation.kit import read
+
+    wanted = configured(experiment, config.given(set or []))
+    name = short(experiment).removesuffix(".toml")
+    sites = exported(folder, name, wanted, read(kit), deadline, wait)
+    print(f"{folder}: a FLARE job of {name} for {', '.join(sites)}; it ships no code (byoc: none)")
+    for party, classes in ALLOWED.items():
+        print(f"class_allow_list of the {party}: {', '.join(classes)}")
+
+
 def _pending(folder: Path) -> dict[str, Any] | None:
     """What there is to say of a request without an answer."""
     from hush.federation import enrolment

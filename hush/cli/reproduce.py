@@ -1,23 +1,20 @@
 """hush reproduce: a paper's table, run again, paper beside ours."""
 
 import json as encoder
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Column, Table
 
+from hush.cli.bars import bars
 from hush.cli.data import Packages, asked
 from hush.errors import Mistake, Stopped
 
 if TYPE_CHECKING:
     from hush.experiment.reproduce.tables import Line
     from hush.experiment.reproduce.work import Job
-
-QUIET = 30.0  # seconds between two lines of a log
 
 Name = Annotated[str | None, typer.Argument(metavar="[TABLE]", help="A table, as u-table1; --list names all.")]
 Rows = Annotated[list[str] | None, typer.Option("--rows", help="Rows of it, as fl-top-dp@0.5%; all if left out.")]
@@ -114,36 +111,11 @@ def _fetch(jobs: list["Job"], packages: bool) -> None:
 
 
 def _watched(jobs: list["Job"], workers: int) -> dict[str, str]:
-    """Run the jobs with a bar for each on standard error; a log gets a line now and then."""
+    """Run the jobs with a bar for each."""
     from hush.experiment.reproduce import work
 
-    notes = Console(stderr=True)
-    bars: dict[str, TaskID] = {}
-    reported: dict[str, float] = {}
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[facts]}"),
-        console=notes,
-    ) as progress:
-        whole = progress.add_task("runs", total=len(jobs), facts="")
-
-        def say(job: "Job", facts: str, done: int, total: int) -> None:
-            if facts == "done":
-                progress.advance(whole)
-                if job.name in bars:
-                    progress.remove_task(bars.pop(job.name))
-                return
-            if job.name not in bars:
-                bars[job.name] = progress.add_task(job.name, total=total or None, facts=facts)
-            progress.update(bars[job.name], completed=done, total=total or None, facts=facts)
-            if not notes.is_terminal and time.monotonic() - reported.get(job.name, -QUIET) >= QUIET:
-                notes.print(f"{job.name}: round {done} of {total}  {facts}" if total else f"{job.name}: {facts}")
-                reported[job.name] = time.monotonic()
-
-        return work.run(jobs, workers, say)
+    with bars(len(jobs)) as say:
+        return work.run(jobs, workers, lambda job, *facts: say(job.name, *facts))
 
 
 def _list(folder: Path, name: str | None, out: Path, json: bool) -> None:

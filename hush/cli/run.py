@@ -56,6 +56,14 @@ def run(
     clients: Annotated[int | None, _option("data.clients", FEDERATION)] = None,
     cohort: Annotated[int | None, _option("sampling.cohort", FEDERATION)] = None,
     sampling: Annotated[str | None, _option("sampling.kind", FEDERATION)] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[local|ADDRESS]",
+            help="Train on the workers of a Ray cluster: this machine's, or HOST:PORT. The same bits.",
+            rich_help_panel=FEDERATION,
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="The run's directory; runs/NAME by default.", rich_help_panel=OUTPUT)
     ] = None,
@@ -113,17 +121,19 @@ def run(
     from hush.experiment.report import runs, table
 
     own.entry(wanted.scheme.name)
+    if cluster is not None:
+        _join(cluster, wanted)
     place = out if out is not None else _free(Path("runs"), wanted)
     folders = [place]
     try:
         if repeat == 1:
-            _train(wanted, place, resume, same_cpu)
+            _train(wanted, place, resume, same_cpu, cluster)
         else:
             first = wanted.run.seed
             folders = [place / f"seed-{first + number}" for number in range(repeat)]
             for number, folder in enumerate(folders):
                 again = wanted.model_copy(update={"run": wanted.run.model_copy(update={"seed": first + number})})
-                _train(again, folder, resume, same_cpu)
+                _train(again, folder, resume, same_cpu, cluster)
     except KeyboardInterrupt:
         raise Stopped(f"stopped; the same command goes on with --resume --out {place}") from None
     finished = [runs.read(folder) for folder in folders]
@@ -137,7 +147,17 @@ def run(
         console.print(f"page: {folder / 'report.html'}", soft_wrap=True, highlight=False, markup=False)
 
 
-def _train(wanted: Config, place: Path, resume: bool, same_cpu: bool) -> None:
+def _join(cluster: str, wanted: Config) -> None:
+    """Before anything is loaded: a cluster that is not there is reported at once."""
+    from hush.experiment.places import join
+
+    notes = Console(stderr=True)
+    with notes.status("joining the cluster"):
+        number = join(cluster, wanted.run.workers)
+    notes.print(f"{number} workers of the cluster {cluster}", style="dim", highlight=False, markup=False)
+
+
+def _train(wanted: Config, place: Path, resume: bool, same_cpu: bool, cluster: str | None) -> None:
     """One run in its directory, with progress on standard error."""
     from hush.experiment import directory
     from hush.experiment.resolving import build
@@ -157,7 +177,7 @@ def _train(wanted: Config, place: Path, resume: bool, same_cpu: bool) -> None:
     total, reported = built.config.run.rounds, time.monotonic()
     with bar(notes) as progress:
         task = progress.add_task(short(wanted.scheme.name), total=total, facts="")
-        for row in directory.execute(built, place, same_cpu, say):
+        for row in directory.execute(built, place, same_cpu, say, cluster=cluster):
             progress.update(task, completed=row["round"], facts=facts_of(row))
             if not notes.is_terminal and time.monotonic() - reported > QUIET:  # a log has no bar: a line now and then
                 notes.print(f"round {row['round']} of {total}  {facts_of(row)}", highlight=False)
@@ -179,17 +199,10 @@ def configured(experiment: str | None, options: dict[str, Any], resumed: Path | 
         base = config.read(Path(experiment))
     else:
         base = config.parse({"scheme": {"name": config.resolved(experiment)}}, "scheme")
-    tables = base.model_dump(exclude_unset=True, exclude_none=True)  # a scheme may have rounds of its own
-    if resumed is not None and (resumed / "config.toml").exists():
+    if resumed is not None and (resumed / "config.toml").exists() and base.run.engine is None:
         # Measured when the run began: measured again it might come out otherwise, and so would the last bits.
-        tables.setdefault("run", {}).setdefault("engine", config.read(resumed / "config.toml").run.engine)
-    for setting, value in options.items():
-        table, _, key = setting.partition(".")
-        tables.setdefault(table, {})[key] = value
-    for one, other in (("epsilon", "noise"), ("noise", "epsilon")):  # the file's other one gives way
-        if f"scheme.{one}" in options and f"scheme.{other}" not in options:
-            tables["scheme"].pop(other, None)
-    return config.parse(tables, "options")
+        options = {"run.engine": config.read(resumed / "config.toml").run.engine, **options}
+    return config.over(base, options, "options")
 
 
 def short(scheme: str) -> str:

@@ -49,6 +49,8 @@ def server(
     from hush.experiment.report import runs, table
 
     notes = Console(stderr=True, quiet=log_json)
+    if (place / "model.safetensors").exists():
+        raise Mistake(f"the run in {place} is finished: choose another --out for a new one")
     try:
         with hosting.host(wanted, own, place, __version__, say, deadline, wait, second=second) as hosted:
             total = hosted.experiment.config.run.rounds

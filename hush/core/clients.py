@@ -38,10 +38,11 @@ class Opening:
 class Clients(Protocol):
     """Registered clients, wherever they are."""
 
-    def begin(self, terms: Opening) -> int:
+    def begin(self, terms: Opening) -> int | None:
         """Before the first round of a run, or the first after it was resumed.
 
-        The last round that they were asked for by an earlier process, where they answer no round twice; else 0.
+        The last round that they were asked for by an earlier process, where that is known and they answer no round
+        twice: later ones have released nothing. None where rounds are repeated.
         """
         ...
 

@@ -52,12 +52,12 @@ class Memory:
         gone = set(clients.tolist())
         self._noted = [{k: row for k, row in note.items() if k not in gone} for note in self._noted]
 
-    def own(self, client: int) -> "Memory":
-        """A memory with this client's row alone: what is on its machine."""
-        return Memory({client: self._kept[client].clone()} if client in self._kept else {})
+    def own(self, *clients: int) -> "Memory":
+        """A memory with the rows of these clients alone: what is on the machine that they are on."""
+        return Memory({client: self._kept[client].clone() for client in clients if client in self._kept})
 
     def take_over(self, own: "Memory") -> None:
-        """Note what one client's own memory has noted."""
+        """Note what some clients' own memory has noted."""
         self._noted += own._noted
 
     def settled(self) -> "Memory":

@@ -45,7 +45,7 @@ class Sum(Aggregator):
         body, count, weight = np.zeros(asked.size), 0, 0.0
         for rows, sizes, *_ in uploads:
             _add(body, rows.numpy())
-            count += len(rows)
+            count += len(sizes)  # a row may be the sum of several clients' integers
             weight += float(sizes.sum())
             del rows  # before the next ones are made
         return Total(torch.from_numpy(body), count, weight)

@@ -128,16 +128,17 @@ def loop(
         if not replay and len(events) > state.participation.charged:
             raise Mistake(f"{noise} hides no round that is released twice: begin anew, or give replay=True")
         _check_turns(scheme, task, secret, state)
+    begun = clients.begin(Opening(scheme, seed, secret, rounds, delta))
     if not replay:
-        state.participation.catch_up(events)
+        state.participation.catch_up([event for event in events if begun is None or event.round <= begun])
     # A ledger ahead of the state, after a kill, is reported as its rounds are repeated.
     counts = kinds(events[: state.participation.charged])
-    begun = clients.begin(Opening(scheme, seed, secret, rounds, delta))
-    turn = _Loop(scheme, clients, PublicSeed(seed), secret, ledger, replay, counts)
+    unasked = events if begun is not None else ()  # what an earlier process paid for and did not ask for counts once
+    turn = _Loop(scheme, clients, PublicSeed(seed), secret, ledger, replay, counts, unasked)
     for number in range(state.round + 1, rounds + 1):
         began = time.perf_counter()
         try:
-            went = turn.skip if number <= begun else turn.round
+            went = turn.skip if begun is not None and number <= begun else turn.round
             state, cohort, reason, refused = went(state, number)
         except BaseException:
             state.books.discard()  # the state stays as it was, and may be resumed from
@@ -180,6 +181,7 @@ class _Loop:
     ledger: Ledger
     replay: bool
     counts: Counter[EventKind]  # of the events that the books hold
+    unasked: tuple[Event, ...] = ()
 
     @property
     def task(self) -> Registered:
@@ -252,7 +254,7 @@ class _Loop:
         event = scheme.event(plan, self.task, label)
         if event is not None:
             # On disk before anything leaves a client; an aborted round stays charged.
-            self.ledger.record(event, self.replay)
+            self.ledger.record(event, self.replay or event in self.unasked)
         charges.append((event, cohort))
         least = max(sampling.floor, spec.least)
         if len(cohort) < least:

@@ -79,7 +79,8 @@ class Plan:
 class Uploads(NamedTuple):
     """Some clients' uploads, one row each; the numbers of their records; their seats, where the scheme has any.
 
-    `clients` says whose they are, where the aggregator must know.
+    `clients` says whose they are, where the aggregator must know. Where it takes nothing but a sum of integers
+    (Aggregator.exact), `rows` may be one row, their sum.
     """
 
     rows: Tensor

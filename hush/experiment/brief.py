@@ -5,7 +5,7 @@ import json
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from types import UnionType
-from typing import Any, Literal, cast, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args, get_type_hints
 
 import torch
 
@@ -18,9 +18,14 @@ from hush.data.samples import Samples
 from hush.errors import Mistake, Refused
 from hush.experiment import population
 from hush.experiment.preparing import Prepared, loss_of, model_of
+from hush.models import networks
 from hush.random.seeds import PublicSeed
 
+if TYPE_CHECKING:
+    from hush.data.records.schema import Schema
+
 TABLES = (".csv", ".parquet")
+MOST = 2**28  # weights of a model, and a side of a row: what a site makes because a server says so
 
 
 @dataclass(frozen=True)
@@ -76,24 +81,57 @@ class Brief:
                 if type(value) not in plain:
                     raise ValueError(f"{name} is of another type")
             made = cls(**found)
-            if not all(type(side) is int and side > 0 for side in (*made.shape, *made.inputs)):
+            sides = (*made.shape, *made.inputs, made.classes, made.outputs, made.features or 1, made.order or 1)
+            if not all(type(side) is int and 0 < side <= MOST for side in sides) or not made.shape or not made.inputs:
                 raise ValueError("its shape is none")
+            if not all(type(word) is str for word in made.vocabulary or ()):
+                raise ValueError("its vocabulary is not of words")
+            same = made.json == text
         except (ValueError, RecursionError, TypeError) as error:
             raise Refused(f"the charter does not say what is learned as hush does: {error}") from None
-        if made.json != text:
+        if not same:
             raise Refused("the charter does not say what is learned as hush writes it, or by another version")
         return made
 
     def problem(self, public: Samples | None, code: Path | None = None) -> Problem:
         """The model with its first weights, the loss, and the public batch."""
+        self._check_size()
         model = model_of(_local(self.model, code), torch.Size(self.inputs), self.outputs, PublicSeed(self.seed))
         return Problem(model, loss_of(_local(self.loss, code), self.share), None, public)
 
+    def _check_size(self) -> None:
+        """Refuse a model that would fill a site's memory, before it is made; code of one's own is not run for this."""
+        make = networks.MODELS.get(self.model)
+        try:
+            with torch.device("meta"):
+                made = None if make is None else make(torch.Size(self.inputs), self.outputs)
+        except ValueError:  # a shape that is none for this model, which whoever makes it says
+            made = None
+        except (RuntimeError, OverflowError, TypeError):
+            raise Refused(f"the charter's model for inputs of {self.inputs[:4]} is too large to be made") from None
+        size = 0 if made is None else sum(weight.numel() for weight in made.parameters())
+        if size > MOST:
+            raise Refused(f"the charter's model has {size} weights, and a site makes {MOST} at most")
+
     @property
     def used(self) -> tuple[str, ...]:
-        """The columns of a table that become features."""
-        wanted = (self.schema or {}).get("features", {})
-        return tuple(str(name) for kind in ("numeric", "categorical", "codes") for name in wanted.get(kind, ()))
+        """The columns of a table on which features, labels or the choice of rows stand."""
+        if self.schema is None:
+            return ()
+        schema = self._described()
+        main, keep, wanted = schema.main, schema.keep, schema.features
+        ages = keep.age if keep.min_age is not None or keep.max_age is not None else None
+        others = (main.label, main.patient, ages, keep.stay, keep.admitted, keep.discharged)
+        return (*wanted.numeric, *wanted.categorical, *wanted.codes, *filter(None, others), *keep.exclude)
+
+    def _described(self) -> "Schema":
+        """The schema of tables."""
+        from hush.data.records.schema import Schema
+
+        try:
+            return Schema.model_validate(self.schema)
+        except ValueError as error:
+            raise Refused(f"the charter's schema is none ({type(error).__name__})") from None
 
     @property
     def trained(self) -> Engine:
@@ -130,16 +168,11 @@ class Brief:
         return population.found(str(place), self.seed, "train") if place.suffix == ".npz" else _all(place, say)
 
     def _table(self, place: Path, folder: Path, say: Say) -> DataSet:
-        from hush.data.records.schema import Schema
-
         if self.schema is None:
             raise Mistake(f"{place} is a table, and this federation has no schema for tables: give an .npz file")
         if not place.is_file():
             raise Mistake(f"{place} is not there: give the table with this site's rows")
-        try:
-            schema = Schema.model_validate(self.schema)
-        except ValueError as error:
-            raise Refused(f"the charter's schema is none ({type(error).__name__})") from None
+        schema = self._described()
         if schema.table is None:
             raise Mistake("the federation's records are in two tables: write a schema.toml that names yours")
         words = None

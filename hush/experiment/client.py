@@ -1,8 +1,11 @@
 """A site of a real federation: its rows, its policy, its ledger, and what it agrees to."""
 
+import fcntl
+import hashlib
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +17,7 @@ from hush.core.task import Population
 from hush.data import files
 from hush.data.samples import Samples, Split
 from hush.errors import Mistake, Refused
-from hush.experiment.brief import Brief
+from hush.experiment.brief import TABLES, Brief
 from hush.experiment.consent import described
 from hush.experiment.offer import Offer, opened
 from hush.experiment.rules import Rules
@@ -122,12 +125,23 @@ class Office:
 
     def join(self, facts: dict[str, Any]) -> dict[str, Any]:
         """Load the rows; how many there are is said where the scheme needs it to be public."""
-        if self.look:
-            return {"records": 1 if facts.get("records") is True else None}
-        rows = self._own(Brief.read(str(facts.get("problem"))))
         asked = facts.get("records") is True
+        if self.look and not asked:
+            return {"records": None}
+        brief = Brief.read(str(facts.get("problem")))
+        rows = self._own(brief)
+        if asked and brief.schema is not None and self.data is not None and self.data.suffix in TABLES:
+            self._tell(json.dumps([brief.schema, brief.vocabulary], sort_keys=True))
         self.say("data", records=len(rows), told=asked)
         return {"records": len(rows) if asked else None}
+
+    def _tell(self, rules: str) -> None:
+        """Refuse to count rows by ever other rules: each number would be an exact answer to the server's question."""
+        place, key = self.own.state / "told.json", hashlib.sha256(rules.encode()).hexdigest()
+        known = list(json.loads(place.read_text())) if place.exists() else []
+        if known and key not in known and not self.look:
+            raise Refused("the server asks how many records other rules keep than before: look at them with --show")
+        files.write(place, json.dumps([*dict.fromkeys([*known, key])]).encode())
 
     def agree(self, tensors: dict[str, Tensor], texts: dict[str, str]) -> Agreed:
         """Open a session under the charter, if it is accepted."""
@@ -227,11 +241,27 @@ def take_part(
         return described(office.seen, rules)
 
 
+@contextmanager
+def only_one(own: Kit) -> Iterator[None]:
+    """One process of a site at a time: the server would take each for the other."""
+    with (own.state / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise Mistake(f"another process takes part with {own.path}: wait for it, or stop it") from None
+        yield
+
+
 def _stay(own: Kit, desk: Desk, version: str, say: Say) -> str:
     """Connected, until the run is over."""
+    with only_one(own):
+        return _connected(own, desk, version, say)
+
+
+def _connected(own: Kit, desk: Desk, version: str, say: Say) -> str:
     site = Site(own, desk, version, say)
     cell = Cell(own, Ears(site.heard, site.joined, site.left))
-    site.send = cell.send
+    site.send, site.refusal = cell.send, cell.refusal
     cell.start()
     try:
         return site.run()

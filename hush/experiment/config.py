@@ -1,6 +1,7 @@
 """What a run is asked to do, as TOML: every key has a type, and an unknown one is an error."""
 
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,20 @@ from hush.catalogue.settings import RENAMED, nearest, sentence
 from hush.errors import Mistake
 from hush.experiment.settings import PATHS, SETTINGS, Config
 
-__all__ = ["Config", "changed", "dump", "given", "parse", "plain", "read", "resolved"]
+__all__ = [
+    "Config",
+    "beside",
+    "changed",
+    "dump",
+    "given",
+    "known",
+    "load",
+    "over",
+    "parse",
+    "plain",
+    "read",
+    "resolved",
+]
 
 
 def parse(tables: dict[str, Any], where: str) -> Config:
@@ -28,20 +42,42 @@ def parse(tables: dict[str, Any], where: str) -> Config:
 
 def read(path: Path) -> Config:
     """A Config from a TOML file; functions and data files are found beside it."""
+    return parse(beside(load(path), path.parent), str(path))
+
+
+def load(path: Path) -> dict[str, Any]:
+    """The tables of a TOML file."""
     try:
-        tables = tomllib.loads(path.read_text())
+        return tomllib.loads(path.read_text())
     except FileNotFoundError:
         raise Mistake(f"{path} is not there: give a TOML file or the name of a scheme (`hush schemes`)") from None
     except ValueError as error:  # not UTF-8, not TOML, or a number of thousands of digits
         raise Mistake(f"{path} is not TOML: {error}") from None
     except OSError as error:
         raise Mistake(f"{path} cannot be read: {error.strerror}") from None
+
+
+def beside(tables: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The same tables, with files found in this folder."""
+    found = {name: dict(table) if isinstance(table, dict) else table for name, table in tables.items()}
     for path_key in PATHS:
         table, _, key = path_key.partition(".")
-        value = tables.get(table, {}).get(key) if isinstance(tables.get(table), dict) else None
-        if isinstance(value, str) and is_path(value) and not Path(value).is_absolute():
-            tables[table][key] = str((path.parent / value).resolve())
-    return parse(tables, str(path))
+        held = found.get(table)
+        if isinstance(held, dict) and key in held:
+            held[key] = held[key] if Path(str(held[key])).is_absolute() else resolved(held[key], folder)
+    return found
+
+
+def over(base: Config, options: Mapping[str, Any], where: str) -> Config:
+    """A Config with other settings, table.key, over its own."""
+    tables = base.model_dump(exclude_unset=True, exclude_none=True)  # a scheme may have rounds of its own
+    for setting, value in options.items():
+        table, _, key = setting.partition(".")
+        tables.setdefault(table, {})[key] = value
+    for one, other in (("epsilon", "noise"), ("noise", "epsilon")):  # the file's other one gives way
+        if f"scheme.{one}" in options and f"scheme.{other}" not in options:
+            tables["scheme"].pop(other, None)
+    return parse(tables, where)
 
 
 def dump(config: Config) -> str:
@@ -68,14 +104,19 @@ def given(words: list[str]) -> dict[str, Any]:
         key, sign, text = (part.strip() for part in word.partition("="))
         if not sign:
             raise Mistake(f"--set {word} gives no value: write --set table.key=value")
-        if key in RENAMED:
-            raise Mistake(f"--set {key}: it is now {RENAMED[key]}: rename it")
-        if key not in SETTINGS:
-            whole = [one for one in SETTINGS if one.partition(".")[2] == key]
-            hint = f"did you mean {whole[0]}? " if whole else nearest(key, SETTINGS)
-            raise Mistake(f"--set {key}: there is no such setting: {hint}`hush settings` lists all")
+        known(key, f"--set {key}")
         found[key] = resolved(plain(text)) if key in PATHS else plain(text)
     return found
+
+
+def known(key: str, where: str) -> None:
+    """Refuse a setting that there is not."""
+    if key in RENAMED:
+        raise Mistake(f"{where}: it is now {RENAMED[key]}: rename it")
+    if key not in SETTINGS:
+        whole = [one for one in SETTINGS if one.partition(".")[2] == key]
+        hint = f"did you mean {whole[0]}? " if whole else nearest(key, SETTINGS)
+        raise Mistake(f"{where}: there is no such setting: {hint}`hush settings` lists all")
 
 
 def plain(text: str | None) -> Any:
@@ -89,9 +130,9 @@ def plain(text: str | None) -> Any:
     return value
 
 
-def resolved(value: Any) -> Any:
-    """A path as it is from anywhere; all else as it is."""
-    return str(Path(value).resolve()) if isinstance(value, str) and is_path(value) else value
+def resolved(value: Any, folder: Path = Path()) -> Any:
+    """A path, found from this folder, as it is from anywhere; all else as it is."""
+    return str((folder / value).resolve()) if isinstance(value, str) and is_path(value) else value
 
 
 def is_path(value: str) -> bool:

@@ -23,9 +23,9 @@ from hush.errors import Mistake
 from hush.experiment import checkpoint, config
 from hush.experiment.config import Config
 from hush.experiment.journal import CHECKPOINT, Desk, Log, Row
+from hush.experiment.places import transport
 from hush.experiment.population import quiet
 from hush.experiment.resolving import DELTA, Experiment
-from hush.federation.simulated import Simulated
 from hush.models.kernels import kernels
 from hush.models.metrics import evaluate, mean
 from hush.models.weights import load
@@ -82,18 +82,20 @@ def execute(
     say: Say = quiet,
     clients: Clients | None = None,
     secret: SecretSeed | None = None,
+    cluster: str | None = None,
 ) -> Iterator[Row]:
     """Train in the directory, from its checkpoint if it has one; yields each round's row once written.
 
     `same_cpu`: refuse to go on where other kernels compute than those that the run had. Else `say` hears of it.
     `clients`: who trains, simulated ones if not given. Clients elsewhere answer a round once: each is kept before the
     next begins. `secret`: the server's own draws; those of a simulation if not given.
+    `cluster`: the address of the one whose workers train, in place of this process's threads; the bits are the same.
     """
     try:
         with _locked(path):
             for left in files.drafts(path) | files.drafts(path / CHECKPOINT.parent):
                 left.unlink(missing_ok=True)  # of a process that was killed while it wrote
-            yield from _execute(experiment, path, same_cpu, say, clients, secret)
+            yield from _execute(experiment, path, same_cpu, say, clients, secret, cluster)
     except OSError as error:
         if not files.full(error):
             raise
@@ -102,7 +104,13 @@ def execute(
 
 
 def _execute(
-    experiment: Experiment, path: Path, same_cpu: bool, say: Say, clients: Clients | None, secret: SecretSeed | None
+    experiment: Experiment,
+    path: Path,
+    same_cpu: bool,
+    say: Say,
+    clients: Clients | None,
+    secret: SecretSeed | None,
+    cluster: str | None,
 ) -> Iterator[Row]:
     wanted, task, elsewhere = experiment.config, experiment.task, clients is not None
     saved, log, spent = path / CHECKPOINT, path / "rounds.jsonl", path / "privacy.json"
@@ -144,7 +152,7 @@ def _execute(
     desk = Desk(experiment, path, ledger, written, ran, elsewhere)
     if clients is None:
         assert isinstance(task, Task)
-        clients = Simulated(wanted.run.block, workers=wanted.run.workers, engine=experiment.engine).of(task)
+        clients = transport(wanted.run, experiment.engine, cluster).of(task)
     try:
         for report in loop(
             experiment.scheme,

@@ -57,7 +57,7 @@ def _packed(rows: Samples | None) -> dict[str, Tensor]:
 def opened(own: Kit, tensors: dict[str, Tensor], texts: dict[str, str], code: Path | None = None) -> Offer:
     """A charter, with the roster's certificates and the public batch, each held against the charter's digests."""
     charter = Charter.read(texts.get("charter", ""))
-    if bytes.fromhex(charter.server or "00") != own.server and own.simulation is None:
+    if charter.server != own.server.hex() and own.simulation is None:
         raise Refused("the charter is another server's than that of this site's kit")
     try:
         people = json.loads(texts.get("roster", ""))
@@ -80,13 +80,14 @@ def opened(own: Kit, tensors: dict[str, Tensor], texts: dict[str, str], code: Pa
         known[second.name] = second.key
     if known.get(own.name) != Identity(own.identity_seed).public:
         raise Refused(f"the roster does not have {own.name} with its key")
-    brief = Brief.read(charter.problem)
+    brief, scheme = Brief.read(charter.problem), charter.decoded()
+    if scheme.to_json() != charter.scheme:
+        raise Refused("the charter's scheme is not written as hush writes it")
     try:
-        problem = brief.problem(_unpacked(tensors), code)
+        problem = brief.problem(_unpacked(tensors, brief), code)
     except Mistake as why:
         raise Refused(f"the charter's problem cannot be made here: {why}") from why
     charter.check(problem)
-    scheme = charter.decoded()
     return Offer(charter, scheme, brief, problem, names, roster, None if second is None else second.name)
 
 
@@ -104,11 +105,25 @@ def _second(charter: Charter, pem: str, authority: bytes) -> kit.Member | None:
     return found
 
 
-def _unpacked(tensors: dict[str, Tensor]) -> Samples | None:
-    """The public batch."""
-    if "inputs" in tensors and "targets" in tensors:
-        return Samples(tensors["inputs"], tensors["targets"])
-    if not {"starts", "columns", "values", "targets", "width"} <= set(tensors):
+def _unpacked(tensors: dict[str, Tensor], brief: Brief) -> Samples | None:
+    """The public batch: rows as the model takes them."""
+    if "none" in tensors:
         return None
-    starts, columns, values = (tensors[name] for name in ("starts", "columns", "values"))
-    return Samples(Sparse(starts, columns, values, int(tensors["width"])), tensors["targets"])
+    try:
+        inputs: Tensor | Sparse
+        if "inputs" in tensors:
+            inputs = tensors["inputs"]
+        else:
+            starts, columns, values = (tensors[name] for name in ("starts", "columns", "values"))
+            if bool((starts.diff() < 0).any()):
+                raise ValueError("its rows overlap")
+            inputs = Sparse(starts, columns, values, int(tensors["width"]))
+        found = Samples(inputs, tensors["targets"])
+        dense = isinstance(inputs, Sparse) or inputs.dtype is torch.float32
+        if not dense or found.targets.dtype not in (torch.int64, torch.float32):
+            raise ValueError("its numbers are of other types")
+        if list(inputs.shape[1:]) != brief.inputs:
+            raise ValueError("its rows are of another shape")
+    except (KeyError, IndexError, ValueError, TypeError, RuntimeError) as error:
+        raise Refused(f"the public batch did not arrive as hush sends it ({type(error).__name__})") from None
+    return found

@@ -53,7 +53,8 @@ class Rules:
     """What a site insists on.
 
     policy    for its sessions
-    by_rule   a charter that keeps to all of this is accepted without --accept, if its roster is known
+    by_rule   a charter that keeps to all of this is accepted without --accept, if its roster is known; the first one
+              that a site accepts makes its roster known, so that it is for the operator to look at that with --show
     schemes   the only ones, by name
     columns   of tables, the only ones that are used
     rows      at most so many records are used, the first ones

@@ -23,6 +23,7 @@ from hush.experiment.preparing import Prepared
 from hush.experiment.resolving import DELTA, Experiment
 from hush.federation import envelopes, kit
 from hush.federation.cellnet import Cell, Ears
+from hush.federation.channel import Line
 from hush.federation.charter import Charter, digests, roster_digest
 from hush.federation.claims import Claims
 from hush.federation.envelopes import Kind
@@ -91,12 +92,13 @@ def host(
     wait: float | None = None,
     grace: float = GRACE,
     second: str | None = None,
+    line: Callable[[Kit, Ears], Line] = Cell,
 ) -> Iterator[Hosted]:
     """The federation of a kit's sites, ready to train by a configuration in a directory; a begun run goes on.
 
     `deadline`: seconds for each phase. `wait`: seconds after which it begins without sites that have not accepted the
     charter; all are waited for if not given. `second`: the member that is the second server. `grace`: see Sites.
-    `version`: of hush, which sites must have too. `say(event, **facts)` is the log.
+    `version`: of hush, which sites must have too. `say(event, **facts)` is the log. `line`: what carries bytes.
     """
     everybody = kit.roster(own)
     members = tuple(one for one in everybody if one.name != second)
@@ -119,13 +121,13 @@ def host(
     names = tuple(one.name for one in members)
     welcome = envelopes.seal(Kind.WELCOME, {"problem": about.json, "records": asks})
     sites = Sites(keys, own.federation, version, welcome, say, grace)
-    cell = Cell(own, Ears(sites.heard, sites.joined, sites.left))
+    cell = line(own, Ears(sites.heard, sites.joined, sites.left, sites.admit))
     sites.send = cell.send
     cell.start()
     say("listening", port=own.port, sites=len(keys))
     over = "the server has stopped: start this client again when it is back"
     try:
-        known = _registered(sites, out, names, asks, own.simulation is not None, say)
+        known = _registered(sites, out, names, asks, own.simulation is not None, wait, say)
         experiment = known.resolve(ready)
         helper = _introduced(sites, second, keys, out, say)
         charter = _charter(experiment, about, own, members, helper, out)
@@ -174,8 +176,10 @@ def _engined(ready: Prepared) -> Prepared:
     return replace(ready, config=config.model_copy(update={"run": config.run.model_copy(update={"engine": engine})}))
 
 
-def _registered(sites: Sites, out: Path, names: tuple[str, ...], asks: bool, simulation: bool, say: Say) -> Federated:
-    """How many records each site has, where that is public; they are asked once in a run."""
+def _registered(
+    sites: Sites, out: Path, names: tuple[str, ...], asks: bool, simulation: bool, wait: float | None, say: Say
+) -> Federated:
+    """How many records each site has, where that is public; they are asked once in a run, and all must say it."""
     known = federated.stored(out)
     if known is not None:
         if tuple(known.sites) != names or known.simulation != simulation:
@@ -186,9 +190,13 @@ def _registered(sites: Sites, out: Path, names: tuple[str, ...], asks: bool, sim
         there = sites.registered
         return all(name in there and (there[name] or not asks) for name in names)
 
-    while not sites.gather(ready, PATIENCE):
+    left = None if asks else wait
+    while not sites.gather(ready, PATIENCE if left is None else min(PATIENCE, left)):
         say("waiting", sites=list(sites.missing) or [name for name, n in sites.registered.items() if not n])
-    return Federated({name: sites.registered[name] or 1 for name in names}, asks, simulation)
+        left = None if left is None else left - PATIENCE
+        if left is not None and left <= 0:
+            break
+    return Federated({name: sites.registered.get(name) or 1 for name in names}, asks, simulation)
 
 
 def _introduced(sites: Sites, second: str | None, keys: dict[str, bytes], out: Path, say: Say) -> str:

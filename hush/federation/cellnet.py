@@ -8,11 +8,13 @@ import errno
 import logging
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from hush.errors import Mistake
+from hush.errors import Mistake, Refused
+from hush.federation.envelopes import one_line
+from hush.federation.handshake import refused_by_tls
 from hush.federation.kit import Kit
 
 SERVER, CHANNEL, TOPIC = "server", "hush", "bytes"
@@ -20,16 +22,21 @@ STREAMS = 1024  # sites that may be connected at once: each takes a thread of th
 # A link that is dead without a word is noticed after these milliseconds.
 KEEPALIVE = (("keepalive_time_ms", 10_000), ("keepalive_timeout_ms", 5_000), ("keepalive_permit_without_calls", 1))
 PINGS = (("http2.min_ping_interval_without_data_ms", 5_000), ("http2.max_pings_without_data", 0))
+SOON = 5.0  # seconds for one look at a server that does not let a site in
 LARGEST = 2**31 - 1  # bytes of a message, as gRPC counts them
 
 
 @dataclass(frozen=True)
 class Ears:
-    """What a party does when something comes: bytes of a peer, a peer that is there, one that is gone."""
+    """What a party does when something comes: bytes of a peer, a peer that is there, one that is gone.
+
+    `admit` sees the certificate of who connects, in PEM, before anything else does; whom it refuses is told why.
+    """
 
     heard: Callable[[str, bytes], None]
     joined: Callable[[str], None]
     left: Callable[[str], None]
+    admit: Callable[[bytes], None] = lambda certificate: None
 
 
 class Cell:
@@ -42,6 +49,7 @@ class Cell:
         where = f"grpcs://{'0.0.0.0' if kit.coordinator else kit.host}:{kit.port}"
         if kit.coordinator:
             _free(kit.port)
+            _guard(kit.port, ears.admit)
         self._cell = core(
             fqcn=kit.name,
             root_url=where,
@@ -67,6 +75,10 @@ class Cell:
         """Hand the bytes over; False where the peer is not connected. That they arrive is for the peer to say."""
         found = self._cell.fire_and_forget(CHANNEL, TOPIC, peer, self._message(payload=data), optional=True)
         return not any(found.values())
+
+    def refusal(self) -> str | None:
+        """At a site that is not connected: why the server does not let it in, if it is there and does not."""
+        return refused_by_tls(self._kit) or _turned_away(self._kit)
 
     def stop(self) -> None:
         """Say goodbye and close."""
@@ -128,6 +140,53 @@ def _nvflare() -> tuple[Any, Any, _Keys]:
     names, goodbye = MessageHeaderKey, (CellChannel.CELLNET, CellChannelTopic.Bye)
     around = (names.ORIGIN, names.DESTINATION, names.CHANNEL, names.TOPIC, names.PAYLOAD_ENCODING)
     return CoreCell, Message, _Keys(MessagePropKey.ENDPOINT, *around, goodbye)
+
+
+_ADMIT: dict[int, Callable[[bytes], None]] = {}  # by the port of a server of this process
+
+
+def _guard(port: int, admit: Callable[[bytes], None]) -> None:
+    """Look at the certificate of who connects: by its name alone it would take the place of who has that name."""
+    import grpc
+    from nvflare.fuel.f3.drivers import grpc_driver
+
+    class Guarded(grpc_driver.Servicer):  # type: ignore[misc]
+        def Stream(self, request_iterator: Any, context: Any) -> Iterator[Any]:
+            """The connection of one peer."""
+            try:
+                (certificate,) = context.auth_context().get("x509_pem_cert", [b""])
+                _ADMIT[int(self.server.connector.params["port"])](certificate)
+            except Refused as why:
+                context.abort(grpc.StatusCode.PERMISSION_DENIED, str(why))
+            yield from super().Stream(request_iterator, context)
+
+    class Ending(grpc_driver.StreamConnection):  # type: ignore[misc]
+        def close(self) -> None:
+            """For the peer as well: one in whose place another came would else wait for ever."""
+            context = self.context
+            super().close()
+            if context is not None:
+                context.cancel()
+
+    _ADMIT[port] = admit
+    if grpc_driver.Servicer.__name__ != Guarded.__name__:
+        grpc_driver.Servicer, grpc_driver.StreamConnection = Guarded, Ending
+
+
+def _turned_away(kit: Kit) -> str | None:
+    """What a server says to a site that it knows by its certificate and does not let in."""
+    import grpc
+    from nvflare.fuel.f3.drivers.grpc.streamer_pb2_grpc import StreamerStub
+
+    own = (path.read_bytes() for path in (kit.authority, kit.key, kit.certificate))
+    with grpc.secure_channel(f"{kit.host}:{kit.port}", grpc.ssl_channel_credentials(*own)) as channel:
+        try:
+            for _ in StreamerStub(channel).Stream(iter(()), timeout=SOON):
+                pass
+        except grpc.RpcError as error:
+            if error.code() is grpc.StatusCode.PERMISSION_DENIED:
+                return f"the server at {kit.host}:{kit.port} does not let this site in: {one_line(error.details())}"
+    return None
 
 
 def _free(port: int) -> None:

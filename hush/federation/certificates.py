@@ -190,6 +190,12 @@ def identity_of(of: Signed) -> bytes:
     return key
 
 
+def bound(text: bytes) -> tuple[str, bytes]:
+    """The name and the identity that a certificate binds."""
+    found = read(text)
+    return name_of(found), identity_of(found)
+
+
 def check_authority(found: x509.Certificate) -> None:
     """Refuse what is not an authority's own certificate."""
     public(found)

@@ -17,6 +17,22 @@ class Channel(Protocol):
         ...
 
 
+class Line(Protocol):
+    """A party's end of a network, which hands bytes over between the server and its sites."""
+
+    def start(self) -> None:
+        """Be there for peers."""
+        ...
+
+    def send(self, peer: str, data: bytes) -> bool:
+        """Hand the bytes over; False where the peer is known to be away."""
+        ...
+
+    def stop(self) -> None:
+        """Close."""
+        ...
+
+
 class Answers(Protocol):
     """A client as a channel sees it."""
 

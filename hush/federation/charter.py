@@ -80,7 +80,7 @@ class Charter:
                 if type(value) is not kinds[name]:
                     raise ValueError(f"{name} is of another type")
             charter = cls(**found)
-            if not (1 <= charter.population < 2**32 and 1 <= charter.rounds < 2**32 and charter.records >= 1):
+            if not all(1 <= number < 2**32 for number in (charter.population, charter.rounds, charter.records)):
                 raise ValueError("its numbers of clients, rounds or records are not from 1 to 2^32")
             if not 0 < charter.delta < 1:
                 raise ValueError(f"delta={charter.delta} is not between 0 and 1")

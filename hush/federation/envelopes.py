@@ -59,15 +59,22 @@ class Envelope(NamedTuple):
     @property
     def sentence(self) -> str:
         """The body, where it is one: short, in one line, and nothing that a terminal would obey."""
-        words = " ".join(self.body[: 4 * LONGEST].decode("utf-8", "replace").split())
-        return "".join(letter if letter.isprintable() else "?" for letter in words)[:LONGEST]
+        return one_line(self.body[: 4 * LONGEST].decode("utf-8", "replace"))
+
+
+def one_line(text: str) -> str:
+    """Words of a peer as they may be shown."""
+    words = " ".join(text[: 4 * LONGEST].split())
+    return "".join(letter if letter.isprintable() else "?" for letter in words)[:LONGEST]
 
 
 def seal(kind: Kind, body: bytes | str | dict[str, Any] = b"", number: int = 0) -> bytes:
     """An envelope as bytes."""
     if isinstance(body, dict):
         body = json.dumps(body)
-    return HEAD.pack(MAGIC, VERSION, kind, number) + (body.encode() if isinstance(body, str) else body)
+    return HEAD.pack(MAGIC, VERSION, kind, number) + (
+        body.encode("utf-8", "replace") if isinstance(body, str) else body
+    )
 
 
 def unseal(data: bytes) -> Envelope:

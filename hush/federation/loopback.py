@@ -61,7 +61,7 @@ class Sessions:
     def _roster(self) -> Roster:
         return tuple((client, one.public) for client, one in self._people.items())
 
-    def begin(self, terms: Opening) -> int:
+    def begin(self, terms: Opening) -> None:
         """The charter, to which every session agrees."""
         sizes = self.enrolled.sizes
         self._terms, self._open = terms, {}
@@ -78,7 +78,6 @@ class Sessions:
             roster=roster_digest(self._roster) if terms.scheme.secure else "",
             **digests(self._problem),
         )
-        return 0
 
     def collect(self, order: Order) -> Total:
         """A round over bytes."""

@@ -42,9 +42,9 @@ class Remote:
     dropped: Callable[[int], None] | None = None  # hears of each client whose answer was not taken
     taken: Callable[[int, tuple[int, ...]], None] | None = None  # hears whose uploads a round took
 
-    def begin(self, terms: Opening) -> int:
+    def begin(self, terms: Opening) -> int | None:
         """The charter was agreed to before. Draws that others could repeat are refused: cohorts, the server's noise."""
-        begun = 0 if self.claims is None else self.claims.last(self.run)
+        begun = None if self.claims is None else self.claims.last(self.run)
         source, secret = terms.scheme.source, terms.secret
         if self.simulation or not secret.repeatable:
             return begun
@@ -91,7 +91,7 @@ class Remote:
         announced = (*asked.announced, self.charter.encode()) if scheme.secure else ()
         asked = replace(asked, registered=self.enrolled.sizes, announced=announced, relay=self.relay)
         round = scheme.aggregator.open(asked, people, unpack)
-        waiting = {client: self._with_roster(message, people).data for client, message in sent.items()}
+        waiting = {client: message.data for client, message in self._with_roster(sent, people).items()}
         refused: list[str] = []
         answered = dict.fromkeys(cohort, False)
         try:
@@ -130,13 +130,16 @@ class Remote:
             for place, client in enumerate(cohort)
         }
         people = tuple((client, self.keys[client]) for client in cohort) if scheme.secure else ()
-        for place, message in enumerate(sent.values()):
+        for place, message in enumerate(self._with_roster(sent, people).values()):
             if not scheme.baseline:
-                order.books.traffic.down(order.cohort[[place]], self._with_roster(message, people))
+                order.books.traffic.down(order.cohort[[place]], message)
         return sent
 
-    def _with_roster(self, plan: Message, people: Roster) -> Message:
-        return messages.with_roster(plan, people) if people else plan
+    def _with_roster(self, plans: dict[int, Message], people: Roster) -> dict[int, Message]:
+        """The cohort before each plan; one that is all clients' is held once, however many they are."""
+        different = {id(plan): plan for plan in plans.values()} if people else {}
+        made = {which: messages.with_roster(plan, people) for which, plan in different.items()}
+        return {client: made.get(id(plan), plan) for client, plan in plans.items()}
 
     def _count(self, order: Order, client: int, answer: bytes, payload: int) -> None:
         """The bytes of a plain upload; those of a secure sum are counted by its phases."""

@@ -95,7 +95,8 @@ class ClientSession:
         self._notebook, self._ahead = notebook, ahead
         self._second = second_of(charter)
         self._start = flatten(problem.model)
-        self.policy.weigh(smallest_event(scheme, self._enrolled))
+        for part in filter(None, (scheme, scheme.poll(problem.layout))):  # a vote has noise of its own
+            self.policy.weigh(smallest_event(part, self._enrolled))
         self._live: dict[tuple[Coordinates, int], Tensor | None] = {}  # the set that was derived last
         self._round: ClientRound | None = None
         self._numbers: Callable[[], Tensor] | None = None

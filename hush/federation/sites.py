@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from threading import Condition
 
 from hush.errors import Aborted, Refused
-from hush.federation import envelopes
+from hush.federation import certificates, envelopes
 from hush.federation.channel import Messages
 from hush.federation.envelopes import Envelope, Kind
 from hush.secure.keys import verify
 
 GRACE = 5.0  # seconds in which a site whose connection ended may come back and still answer
+OTHER_KEY = "it has not the key that is on the roster: renew or request its certificate"
 Say = Callable[..., None]
 
 
@@ -41,6 +42,7 @@ class _Site:
     accepted: str = ""  # the digest of the charter
     gone: float = 0.0  # since when it is not connected
     taken: int = envelopes.NONE
+    former: set[str] = field(default_factory=set)  # processes in whose place another came
 
 
 @dataclass
@@ -84,6 +86,17 @@ class Sites:
         self._number = secrets.randbits(62)  # of questions: those of a server before this one are not meant
         self._question: _Question | None = None
 
+    def admit(self, certificate: bytes) -> None:
+        """Refuse who is not on the roster with the key of its certificate, before it has any connection."""
+        name = ""
+        try:
+            name, key = certificates.bound(certificate)
+            if self._keys.get(name) != key:
+                raise Refused(OTHER_KEY if name in self._keys else "it is not on the roster: ask the coordinator")
+        except Refused as why:
+            self._say("refused", site=name, why=str(why))
+            raise
+
     def joined(self, site: str) -> None:
         """A site has connected; it says hello by itself."""
 
@@ -115,14 +128,14 @@ class Sites:
             elif found.kind is Kind.JOIN:
                 records = found.facts.get("records")
                 if records is not None and (type(records) is not int or not 1 <= records < 2**32):
-                    raise Refused(f"records={records!r} is no number of records")
+                    raise Refused(f"records={envelopes.one_line(repr(records))[:64]} is no number of records")
                 site.joined, site.records = True, records
                 site.introduction = str(found.facts.get("second", ""))[:1024]
                 self._say("joined", site=name)
                 if self._charter and site.accepted != self._digest:
                     self.send(name, self._charter)
             elif found.kind is Kind.ACCEPT:
-                site.accepted = str(found.facts.get("charter", ""))
+                site.accepted = envelopes.one_line(str(found.facts.get("charter", "")))[:64]
                 self._say("accepted", site=name, charter=site.accepted[:16])
             elif found.kind is Kind.DECLINE:
                 site.accepted = ""
@@ -135,15 +148,20 @@ class Sites:
 
     def _hello(self, name: str, site: _Site, found: Envelope) -> None:
         facts = found.facts
-        version, process = str(facts.get("version", ""))[:40], str(facts.get("process", ""))[:64]
+        version, process = (envelopes.one_line(str(facts.get(name, "")))[:64] for name in ("version", "process"))
         if version != self._version:
             raise Refused(f"it has hush {version}, and the server {self._version}: install the same version")
         if not verify(self._keys[name], proof(facts), greeting(self._federation, name, process)):
-            raise Refused("it has not the key that is on the roster: renew or request its certificate")
+            raise Refused(OTHER_KEY)
+        if process in site.former:
+            raise Refused("another process came after it with the same kit: let one of them run")
         again = process == site.process
+        if not again:
+            site.former = {*site.former, site.process} - {""}
         # A process that agreed to the charter before, with this server or the one that it took over from, says so.
-        site.accepted, site.joined = str(facts.get("charter", ""))[:64], site.joined and again
-        if not site.connected:
+        site.accepted = envelopes.one_line(str(facts.get("charter", "")))[:64]
+        site.joined = site.joined and again
+        if not site.connected or not again:
             self._say("back" if again else "hello", site=name)
         site.connected, site.process = True, process
         self.send(name, self._welcome)
@@ -179,6 +197,11 @@ class Sites:
     def missing(self) -> tuple[str, ...]:
         """Who has not joined."""
         return tuple(name for name, site in self._sites.items() if not site.joined)
+
+    @property
+    def absent(self) -> tuple[str, ...]:
+        """Who is not connected."""
+        return tuple(name for name, site in self._sites.items() if not site.connected)
 
     @property
     def registered(self) -> Mapping[str, int | None]:
@@ -229,11 +252,16 @@ class Sites:
         with self._changed:
             self._number += 1
             question = self._question = _Question(self._number, dict(messages))
+            same: dict[tuple[int, int], bytes] = {}  # a plan that is all sites' is held once, however many they are
             for name, data in messages.items():
                 site = self._sites[name]
                 if site.accepted == digest and (site.connected or time.monotonic() < site.gone + self._grace):
                     question.processes[name] = site.process
-                    self.send(name, envelopes.ask(question.number, data, site.taken))
+                    which = id(data), site.taken
+                    if which not in same:
+                        same[which] = envelopes.ask(question.number, data, site.taken)
+                    self.send(name, same[which])
+            same.clear()
             while waiting := self._open(question):
                 now = time.monotonic()
                 soon = [self._sites[name].gone + self._grace for name in waiting if not self._sites[name].connected]

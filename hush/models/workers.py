@@ -71,14 +71,15 @@ def alone() -> Iterator[None]:
 _here = threading.local()
 
 
-def _begin() -> None:
+def begin() -> None:
+    """From here on this thread is a worker: one math thread, and what it would spread it does itself."""
     _here.working = True
     torch.set_num_threads(1)
 
 
 @cache
 def _pool(number: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(number, "hush", initializer=_begin)
+    return ThreadPoolExecutor(number, "hush", initializer=begin)
 
 
 # A forked process has no threads of its own.

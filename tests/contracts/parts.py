@@ -54,7 +54,7 @@ class Around:
     def enrolled(self) -> Task:
         return self.clients.enrolled
 
-    def begin(self, terms: Opening) -> int:
+    def begin(self, terms: Opening) -> int | None:
         return self.clients.begin(terms)
 
     def collect(self, order: Order) -> Total:

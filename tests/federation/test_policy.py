@@ -181,3 +181,12 @@ def test_what_no_noise_covers_is_refused_where_there_is_a_budget(federation):
     made = replace(made, scheme=scheme, charter=replace(made.charter, scheme=scheme.to_json()))
     with pytest.raises(Refused, match="no noise covers"):
         made.session(policy=Policy(epsilon={"upload": 1e6}))
+
+
+def test_the_noise_of_a_vote_is_held_to_the_same_minimum(federation):
+    """It is a release of its own, of round 0."""
+    made = federation(vote=0.1)
+    assert made.scheme.poll(made.task.problem.layout) is not None
+    with pytest.raises(Refused, match=r"worth 0\.0408248 against the server"):
+        made.session(policy=Policy(noise=0.8))
+    assert federation(vote=2.0).session(policy=Policy(noise=0.8))

@@ -48,7 +48,10 @@ def log_to(path: Path) -> Callable[..., None]:
 
 
 def serve(tables: dict[str, Any], kit: Path, out: Path, log: Path, more: dict[str, Any]) -> None:
-    """The server's process. `die`: (round, phase, "before" | "after") at which it kills itself."""
+    """The server's process. `die`: (round, phase, "before" | "after") at which it kills itself.
+
+    `deed(say)`: what a dishonest one changes in its own process before it begins.
+    """
     import torch
 
     from hush.experiment import config
@@ -74,7 +77,7 @@ def serve(tables: dict[str, Any], kit: Path, out: Path, log: Path, more: dict[st
         round[0] = order.plan.round
         sites = self.channel.sites
         if together:  # who was killed has come back before the next round
-            sites.gather(lambda: not sites.undecided(self.charter), LONG)
+            sites.gather(lambda: not sites.undecided(self.charter) and not sites.absent, LONG)
         say("begin", round=round[0])
         if round[0] == full:
             _fill()
@@ -94,6 +97,7 @@ def serve(tables: dict[str, Any], kit: Path, out: Path, log: Path, more: dict[st
     Network.phase = phase
     coordinator.Remote.collect = collect
     coordinator._Taken.note = note
+    _do(more, say)
     more.setdefault("deadline", LONG)
     _ends(log, lambda: _served(coordinator, config.parse(tables, "test"), kits.read(kit), out, say, more))
 
@@ -149,6 +153,7 @@ def take_part(kit: Path, data: Path, log: Path, more: dict[str, Any]) -> None:
         return found
 
     session.ClientSession.answer = answer
+    _do(more, say)
     policy = more.pop("policy", None)
     version = more.pop("version", VERSION)
 
@@ -158,6 +163,12 @@ def take_part(kit: Path, data: Path, log: Path, more: dict[str, Any]) -> None:
         say("over", why=found)
 
     _ends(log, go)
+
+
+def _do(more: dict[str, Any], say: Callable[..., None]) -> None:
+    deed = more.pop("deed", None)
+    if deed is not None:
+        deed(say)
 
 
 def help_out(kit: Path, log: Path, more: dict[str, Any]) -> None:
@@ -252,6 +263,10 @@ class Place:
         process.start()
         self.running.append(Party(process, log))
         return self.running[-1]
+
+    def start(self, target: Callable[..., None], name: str, *arguments: Any, **more: Any) -> Party:
+        """Another process: of an adversary."""
+        return self._start(target, arguments, name, more)
 
     def stop(self) -> None:
         for party in self.running:

@@ -25,7 +25,8 @@ from hush.core.task import Task
 from hush.errors import Aborted
 from hush.experiment import config
 from hush.experiment.resolving import build
-from hush.federation.simulated import Blocks, Simulated
+from hush.federation.blocks import Blocks
+from hush.federation.simulated import Simulated
 from hush.models.weights import flatten
 from hush.privacy.ledger import Ledger
 
@@ -58,7 +59,7 @@ class Twin:
     def enrolled(self) -> Task:
         return self.clients.enrolled
 
-    def begin(self, terms: Opening) -> int:
+    def begin(self, terms: Opening) -> int | None:
         return self.clients.begin(terms)
 
     def collect(self, order: Order) -> Total:

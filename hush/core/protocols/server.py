@@ -98,6 +98,7 @@ class Aggregator(Protocol):
     """Turns uploads into one Total.
 
     adds       it adds them up as they are, for the server to see: a secure sum may take its place
+    exact      its uploads are integers, and their sum is all it takes: where blocks are made they may be added already
     secrecy    how it hides the uploads from the server, if it does
     precision  it votes on the bits of numbers of so many, by the clients' seats in the cohort; None: it adds
     """
@@ -108,6 +109,10 @@ class Aggregator(Protocol):
 
     @property
     def adds(self) -> bool:
+        return False
+
+    @property
+    def exact(self) -> bool:
         return False
 
     @property

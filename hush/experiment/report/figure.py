@@ -1,6 +1,7 @@
 """Runs against each other in one static figure: what accuracy costs in bytes and in epsilon."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -62,11 +63,52 @@ def compare(several: Sequence[Run], out: Path) -> Path:
             ncols=columns,
             frameon=False,
         )
-        try:
-            out.parent.mkdir(parents=True, exist_ok=True)
-            drawn.savefig(out)
-        except OSError as error:
-            raise Mistake(f"out={str(out)!r} cannot be written ({error.strerror}): give another path") from None
+        return _saved(drawn, out)
+
+
+@dataclass(frozen=True)
+class Line:
+    """What one line of a sweep's figure shows: (where, mean, smallest, largest) for each of its points."""
+
+    label: str
+    points: tuple[tuple[Any, float, float, float], ...]
+
+
+def sweep(lines: Sequence[Line], across: str, measure: str, out: Path) -> Path:
+    """Draw a measure against the setting `across`, with its spread over the seeds; words stand side by side."""
+    places = [point[0] for line in lines for point in line.points]
+    numbers = all(runs.finite(place) for place in places)
+    words_ = list(dict.fromkeys(map(str, places)))
+    with rc_context(STYLE):
+        drawn = Figure(figsize=(6.4, 4.0 + 0.2 * len(lines)), dpi=150, layout="constrained")
+        FigureCanvasAgg(drawn)
+        axis: Any = drawn.subplots()
+        axis.set_xlabel(_plain(across))
+        axis.set_ylabel(measure)
+        if numbers and places and min(places) > 0 and max(places) > 20 * min(places):
+            _log_axis(axis, min(places), max(places))
+        elif not numbers:
+            axis.set_xticks(range(len(words_)), [_plain(word) for word in words_])
+            axis.margins(x=0.2)
+        for number, line in enumerate(lines):
+            x = [place if numbers else words_.index(str(place)) for place, *_ in line.points]
+            y, low, high = (list(part) for part in zip(*(point[1:] for point in line.points), strict=True))
+            errors = [[m - a for m, a in zip(y, low, strict=True)], [b - m for m, b in zip(y, high, strict=True)]]
+            look = _look(number) if numbers else {**_look(number), "linestyle": "none"}
+            axis.errorbar(x, y, yerr=errors, marker="o", capsize=3, label=_plain(line.label), **look)
+        if not lines:
+            axis.text(0.5, 0.5, "no round evaluated yet", ha="center", va="center", transform=axis.transAxes)
+        if any(line.label for line in lines):
+            drawn.legend(loc="outside lower center", ncols=max(1, min(3, len(lines))), frameon=False)
+        return _saved(drawn, out)
+
+
+def _saved(drawn: Figure, out: Path) -> Path:
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        drawn.savefig(out)
+    except OSError as error:
+        raise Mistake(f"out={str(out)!r} cannot be written ({error.strerror}): give another path") from None
     return out
 
 
@@ -127,6 +169,9 @@ def _look(number: int) -> dict[str, Any]:
 
 def _label(run: Run, name: str) -> str:
     """The run's name, and its scheme where the name does not say it."""
-    label = name if run.scheme in name else f"{name} ({run.scheme})"
+    return _plain(name if run.scheme in name else f"{name} ({run.scheme})")
+
+
+def _plain(label: str) -> str:
     # matplotlib reads dollars as formulas and hides labels that begin with an underscore.
     return f" {label}".replace("$", r"\$") if label.startswith("_") else label.replace("$", r"\$")

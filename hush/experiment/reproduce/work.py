@@ -1,17 +1,13 @@
 """Rows run in parallel, a process for each run: killed at any moment, the same command goes on."""
 
-import contextlib
-import multiprocessing
-import os
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hush.errors import Mistake
+from hush.experiment import parallel
 from hush.experiment.config import Config
 from hush.experiment.reproduce import results
 from hush.experiment.reproduce.plan import Row
@@ -21,7 +17,6 @@ if TYPE_CHECKING:
     from hush.data.registry import DataSet
 
 QUANTILES = (1, *range(5, 100, 5), 99)
-PATIENCE = 600.0  # seconds for an earlier process to finish its round
 Say = Callable[["Job", str, int, int], None]  # of a job: what it does, and how many rounds of how many are done
 
 
@@ -65,49 +60,25 @@ def run(jobs: Sequence[Job], workers: int, say: Say) -> dict[str, str]:
 
     Rows of several tables with one setting and name are one run.
     """
-    waiting = _together(list({(*job.row.key, job.seed): job for job in jobs if not job.done()}.values()))
-    context = multiprocessing.get_context("spawn")
-    active: dict[Connection, tuple[list[Job], Any]] = {}
+    left = _together(list({(*job.row.key, job.seed): job for job in jobs if not job.done()}.values()))
     failed: dict[str, str] = {}
-    threads = max(1, (os.cpu_count() or 1) // workers)
-    try:
-        while waiting or active:
-            while waiting and len(active) < workers:
-                some = waiting.pop(0)
-                ours, theirs = context.Pipe(duplex=False)
-                orders = [_order(job) for job in some]
-                process = context.Process(target=_work, args=(theirs, orders, threads), daemon=False)
-                process.start()
-                theirs.close()
-                active[ours] = some, process
-            for ready in wait(list(active)):
-                assert isinstance(ready, Connection)
-                left, process = active[ready]
-                try:
-                    message = ready.recv()
-                except EOFError:
-                    for job in left:
-                        failed[job.name] = "its process ended without a word: run the command again to go on"
-                    left.clear()
-                    message = ("gone",)
-                if message[0] == "round":
-                    say(left[0], *message[1:])
-                elif message[0] == "done":
-                    job = left.pop(0)
-                    results.add(job.row.table.paper.folder, *message[1:])
-                    say(job, "done", 1, 1)
-                elif message[0] == "facts":
-                    results.add(left[0].row.table.paper.folder, message[1])
-                elif message[0] == "failed":
-                    failed[left.pop(0).name] = message[1]
-                if not left:
-                    process.join()
-                    ready.close()
-                    del active[ready]
-    finally:
-        for ready, (_, process) in active.items():
-            ready.close()  # which ends a process after its round
-            process.join()
+
+    def hear(place: int, message: parallel.Message) -> None:
+        some = left[place]
+        if message[0] == "round":
+            say(some[0], *message[1:])
+        elif message[0] == "done":
+            job = some.pop(0)
+            results.add(job.row.table.paper.folder, *message[1:])
+            say(job, "done", 1, 1)
+        elif message[0] == "facts":
+            results.add(some[0].row.table.paper.folder, message[1])
+        elif message[0] == "failed":
+            failed[some.pop(0).name] = message[1]
+        elif message[0] == "gone":
+            failed.update({job.name: parallel.GONE for job in some})
+
+    parallel.processes([[_order(job) for job in some] for some in left], _steps, workers, hear)
     return failed
 
 
@@ -159,23 +130,17 @@ def _looked(row: Row, seed: int) -> Config | None:
     return next(one for one in known if one.key == (row.key[0], wanted[0]) and one.table.kind == "run").config(seed)
 
 
-def _work(pipe: Connection, orders: list[_Order], threads: int) -> None:
-    """In a process of its own. Whoever waits for it may be gone: then it ends, after a round, with all on disk."""
-    import torch
-
-    torch.set_num_threads(1)  # on any number of cores: the last bits of a sum depend on it; hush's workers do not
+def _steps(orders: list[_Order], threads: int) -> Iterator[parallel.Message]:
+    """In a process of its own."""
     found = cache(_found)
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
-        for order in orders:
-            try:
-                if order.kind == "run":
-                    steps = _train(order, threads)
-                else:
-                    steps = _bound(order, found) if order.kind == "clip" else _count(order)
-                for message in steps:
-                    pipe.send(message)
-            except Mistake as mistake:
-                pipe.send(("failed", str(mistake)))
+    for order in orders:
+        try:
+            if order.kind == "run":
+                yield from _train(order, threads)
+            else:
+                yield from _bound(order, found) if order.kind == "clip" else _count(order)
+        except Mistake as mistake:
+            yield "failed", str(mistake)
 
 
 def _found(name: str, seed: int) -> "DataSet":
@@ -184,23 +149,12 @@ def _found(name: str, seed: int) -> "DataSet":
     return population.found(name, seed)
 
 
-def _train(order: _Order, threads: int) -> Iterator[tuple[Any, ...]]:
-    from hush.experiment import directory
-    from hush.experiment.resolving import build
-
+def _train(order: _Order, threads: int) -> Iterator[parallel.Message]:
     yield "round", "loading the data", 0, 0
-    wanted, kept = order.config, order.path / "config.toml"
-    run = wanted.run.model_copy(update={"workers": threads})
-    if kept.exists():  # measured when the run began: measured again it might come out otherwise
-        from hush.experiment import config
-
-        run = run.model_copy(update={"engine": config.read(kept).run.engine})
-    built = build(wanted.model_copy(update={"run": run}))
-    directory.open_directory(order.path, built.config, resume=True)
+    built = parallel.opened(order.config, order.path, threads)
     tree = _tree(order)
-    for row in _patient(lambda: directory.execute(built, order.path)):
-        value = row[order.measure] if row[order.measure] is not None else row[f"best_{order.measure}"]
-        yield "round", "" if value is None else f"{order.measure} {value:.3f}", row["round"], built.config.run.rounds
+    for row in parallel.executed(built, order.path):
+        yield "round", parallel.facts(row, order.measure), row["round"], built.config.run.rounds
     if order.moves is not None:
         yield "facts", _moved(order, tree)
     yield "done", *results.of_run(order.path, order.key, order.measure, tree, order.command)
@@ -230,22 +184,6 @@ def _moved(order: _Order, tree: str) -> tuple[Fact, ...]:
     )
 
 
-def _patient(begin: Callable[[], Iterator[Any]]) -> Iterator[Any]:
-    """What `begin` yields, once the process of an earlier command has let go of the directory."""
-    until = time.monotonic() + PATIENCE
-    while True:
-        started = False
-        try:
-            for one in begin():
-                started = True
-                yield one
-            return
-        except Mistake as mistake:
-            if started or "in use by another process" not in str(mistake) or time.monotonic() > until:
-                raise
-            time.sleep(0.5)
-
-
 def _tree(order: _Order) -> str:
     """The commits that computed the run, in order; kept beside it."""
     place, now = order.path / "commits.txt", results.commit(order.folder)
@@ -257,7 +195,7 @@ def _tree(order: _Order) -> str:
     return " ".join(known)
 
 
-def _bound(order: _Order, found: "Callable[[str, int], DataSet]") -> Iterator[tuple[Any, ...]]:
+def _bound(order: _Order, found: "Callable[[str, int], DataSet]") -> Iterator[parallel.Message]:
     from hush.experiment.resolving import build
 
     yield "round", "training on the public batch", 0, 0
@@ -267,7 +205,7 @@ def _bound(order: _Order, found: "Callable[[str, int], DataSet]") -> Iterator[tu
     yield "done", facts
 
 
-def _count(order: _Order) -> Iterator[tuple[Any, ...]]:
+def _count(order: _Order) -> Iterator[parallel.Message]:
     """Rows of the training or of the test part: by label, and by client."""
     import numpy as np
 

@@ -54,6 +54,11 @@ class SecureSum(Aggregator):
             raise Mistake(f"corrupt={self.corrupt} must be from 0 to {1 - 2 * LOST:.2f}: clients that help the server")
 
     @property
+    def exact(self) -> bool:
+        """Where masks are left out: each of their clients masks its own row."""
+        return not self.full
+
+    @property
     def secrecy(self) -> Secrecy:
         """The server sees the sum alone."""
         return Secrecy("full" if self.full else "simulated", self.servers, self.corrupt)

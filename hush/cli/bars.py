@@ -1,0 +1,43 @@
+"""Bars for many runs at once, on standard error; a log gets a line now and then."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+QUIET = 30.0  # seconds between two lines of a log
+Say = Callable[[str, str, int, int], None]  # of a run: its name, what it does, how many rounds of how many are done
+
+
+@contextmanager
+def bars(total: int) -> Iterator[Say]:
+    """Says how far each of so many runs is; "done" ends its bar."""
+    notes = Console(stderr=True)
+    known: dict[str, TaskID] = {}
+    reported: dict[str, float] = {}
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[facts]}"),
+        console=notes,
+    ) as progress:
+        whole = progress.add_task("runs", total=total, facts="")
+
+        def say(name: str, facts: str, done: int, total: int) -> None:
+            if facts == "done":
+                progress.advance(whole)
+                if name in known:
+                    progress.remove_task(known.pop(name))
+                return
+            if name not in known:
+                known[name] = progress.add_task(name, total=total or None, facts=facts)
+            progress.update(known[name], completed=done, total=total or None, facts=facts)
+            if not notes.is_terminal and time.monotonic() - reported.get(name, -QUIET) >= QUIET:
+                notes.print(f"{name}: round {done} of {total}  {facts}" if total else f"{name}: {facts}")
+                reported[name] = time.monotonic()
+
+        yield say
