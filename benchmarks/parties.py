@@ -90,7 +90,7 @@ def serve(tables: Answer, kit: Path, out: Path, port: int, line: Connection) -> 
 
     from hush.experiment import config, server
     from hush.federation import kit as kits
-    from hush.federation.sites import Network
+    from hush.federation.network import Network
 
     torch.set_num_threads(1)
     own = kits.read(kit)

@@ -28,9 +28,10 @@ from hush.federation.charter import Charter, digests, roster_digest
 from hush.federation.claims import Claims
 from hush.federation.envelopes import Kind
 from hush.federation.kit import Kit
+from hush.federation.network import Network, line_to
 from hush.federation.remote import Remote
 from hush.federation.second import Relay
-from hush.federation.sites import GRACE, Network, Sites
+from hush.federation.sites import GRACE, Sites
 from hush.parts.aggregators.secure import run_name
 from hush.parts.trainers.cohort import choose
 from hush.random.seeds import SecretSeed
@@ -221,8 +222,8 @@ def _relay(
     sites: Sites, second: str, key: bytes, own: Kit, digest: str, deadline: float | None
 ) -> Callable[[Terms, Asked], Relay]:
     """What opens a round with the second server."""
-    identity, line = Identity(own.identity_seed), sites.line(second, digest, deadline)
-    return lambda terms, asked: Relay(terms, asked, identity, key, line)
+    identity, ask = Identity(own.identity_seed), line_to(sites, second, digest, deadline)
+    return lambda terms, asked: Relay(terms, asked, identity, key, ask)
 
 
 def _charter(

@@ -7,6 +7,7 @@ body    JSON for small facts, tensors with text beside them (safetensors) for a 
 import enum
 import json
 import struct
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from safetensors import SafetensorError
@@ -112,3 +113,16 @@ def asked(envelope: Envelope) -> tuple[bytes, int]:
     if len(envelope.body) < TAKEN.size:
         raise Refused("a question has no message: refused")
     return envelope.body[TAKEN.size :], TAKEN.unpack_from(envelope.body)[0]
+
+
+def greeting(federation: str, site: str, process: str) -> bytes:
+    """What a process of a site signs when it says hello."""
+    return "\n".join(("hush hello", federation, site, process)).encode()
+
+
+def proof(facts: Mapping[str, object]) -> bytes:
+    """The signature of a hello."""
+    try:
+        return bytes.fromhex(str(facts.get("proof", "")))
+    except ValueError:
+        return b""

@@ -9,9 +9,8 @@ from torch import Tensor
 
 from hush.errors import Mistake, Refused
 from hush.federation import envelopes
-from hush.federation.envelopes import Envelope, Kind
+from hush.federation.envelopes import Envelope, Kind, greeting
 from hush.federation.kit import Kit
-from hush.federation.sites import greeting
 from hush.secure.keys import Identity
 
 SERVER = "server"

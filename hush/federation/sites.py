@@ -6,28 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from threading import Condition
 
-from hush.errors import Aborted, Refused
+from hush.errors import Refused
 from hush.federation import certificates, envelopes
-from hush.federation.channel import Messages
-from hush.federation.envelopes import Envelope, Kind
+from hush.federation.envelopes import Envelope, Kind, greeting, proof
 from hush.secure.keys import verify
 
 GRACE = 5.0  # seconds in which a site whose connection ended may come back and still answer
 OTHER_KEY = "it has not the key that is on the roster: renew or request its certificate"
 Say = Callable[..., None]
-
-
-def greeting(federation: str, site: str, process: str) -> bytes:
-    """What a process of a site signs when it says hello."""
-    return "\n".join(("hush hello", federation, site, process)).encode()
-
-
-def proof(facts: Mapping[str, object]) -> bytes:
-    """The signature of a hello."""
-    try:
-        return bytes.fromhex(str(facts.get("proof", "")))
-    except ValueError:
-        return b""
 
 
 @dataclass
@@ -285,33 +271,3 @@ class Sites:
             and (site := self._sites[name]).process == process
             and (site.connected or now < site.gone + self._grace)
         ]
-
-    def line(self, site: str, digest: str, timeout: float | None) -> Callable[[bytes], bytes]:
-        """Questions to one of them, which is needed; Aborted where it does not answer."""
-
-        def ask(data: bytes) -> bytes:
-            answers, refused = self.ask({site: data}, digest, timeout)
-            if site not in answers:
-                raise Aborted(f"{site}: {refused.get(site, 'it did not answer in time')}")
-            return answers[site]
-
-        return ask
-
-
-@dataclass(frozen=True)
-class Network:
-    """Sites as a channel: client k is the k-th of these names."""
-
-    sites: Sites
-    names: tuple[str, ...]
-    charter: str
-
-    def phase(self, name: str, messages: Messages, timeout: float | None) -> tuple[dict[int, bytes], dict[int, str]]:
-        """The answers by client, and of clients that refused, why."""
-        names, numbers = self.names, {site: number for number, site in enumerate(self.names)}
-        asked = {names[client]: data for client, data in messages.items()}
-        answers, refused = self.sites.ask(asked, self.charter, timeout)
-        return (
-            {numbers[site]: data for site, data in answers.items()},
-            {numbers[site]: why for site, why in refused.items()},
-        )

@@ -26,10 +26,10 @@ from hush.experiment.offer import offered, opened
 from hush.experiment.rules import Rules
 from hush.federation import coordinator, envelopes, kit
 from hush.federation.charter import Charter
-from hush.federation.envelopes import HEAD, Kind
+from hush.federation.envelopes import HEAD, Kind, greeting
 from hush.federation.policy import Policy
 from hush.federation.site import Site
-from hush.federation.sites import Sites, greeting
+from hush.federation.sites import Sites
 from hush.secure.keys import Identity
 
 NUMBERS = st.one_of(

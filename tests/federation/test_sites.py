@@ -4,8 +4,8 @@ import threading
 
 from hush.experiment.server import _there
 from hush.federation import envelopes
-from hush.federation.envelopes import Kind
-from hush.federation.sites import Sites, greeting
+from hush.federation.envelopes import Kind, greeting
+from hush.federation.sites import Sites
 from hush.secure.keys import Identity
 
 OWN, CHARTER = Identity.new(), "digest"

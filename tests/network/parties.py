@@ -57,7 +57,7 @@ def serve(tables: dict[str, Any], kit: Path, out: Path, log: Path, more: dict[st
     from hush.experiment import config
     from hush.experiment import server as coordinator
     from hush.federation import kit as kits
-    from hush.federation.sites import Network
+    from hush.federation.network import Network
 
     torch.set_num_threads(1)
     say = log_to(log)

@@ -202,10 +202,16 @@ class Proxy:
         while not self.closed:
             try:
                 here, _ = self.listener.accept()
-                there = socket.create_connection(("127.0.0.1", self.target), 5)
             except OSError:
                 continue
+            try:
+                there = socket.create_connection(("127.0.0.1", self.target), 5)
+            except OSError:
+                here.close()
+                continue
             self.lines += [here, there]
+            if self.closed:
+                self.cut()
             for one, other in ((here, there), (there, here)):
                 threading.Thread(target=self._pump, args=(one, other), daemon=True).start()
 
