@@ -1,6 +1,5 @@
 """hush client: a site of a real federation."""
 
-import signal
 from pathlib import Path
 from typing import Annotated
 
@@ -8,6 +7,7 @@ import typer
 
 from hush import __version__
 from hush.cli.log import logger
+from hush.cli.signals import stop_once
 from hush.errors import Mistake, Stopped
 
 
@@ -33,7 +33,7 @@ def client(
     if data is not None and not data.exists():
         raise Mistake(f"{data} is not there: give this site's rows")
     say = logger("client", log_json, server=f"{own.host}:{own.port}")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    stop_once()
     from hush.experiment import client as site  # torch is slow to import: a wrong option is reported before
     from hush.experiment.rules import rules
 
@@ -60,7 +60,7 @@ def second(
     if own.coordinator:
         raise Mistake(f"{kit} is the coordinator's kit: the second server has one of its own")
     say = logger("client", log_json, server=f"{own.host}:{own.port}")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    stop_once()
     from hush.experiment import client as site
     from hush.experiment.rules import rules
 

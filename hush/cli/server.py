@@ -1,6 +1,5 @@
 """hush server: the coordinator of a real federation."""
 
-import signal
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +9,7 @@ from rich.console import Console
 from hush import __version__
 from hush.cli.log import logger
 from hush.cli.run import bar, configured, facts_of, short
+from hush.cli.signals import stop_once
 from hush.errors import Mistake, Stopped
 from hush.experiment import config
 
@@ -44,7 +44,7 @@ def server(
         raise Mistake(f"{kit} is the kit of the site {own.name}: give the coordinator's, or run hush client")
     place = out if out is not None else Path("runs") / f"{short(experiment).removesuffix('.toml')}-federation"
     say = logger("server", log_json)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    stop_once()
     from hush.experiment import server as hosting  # torch is slow to import: a wrong option is reported before
     from hush.experiment.report import runs, table
 
