@@ -126,7 +126,6 @@ def host(
     sites.send = cell.send
     cell.start()
     say("listening", port=own.port, sites=len(keys))
-    over = "the server has stopped: start this client again when it is back"
     try:
         known = _registered(sites, out, names, asks, own.simulation is not None, wait, say)
         experiment = known.resolve(ready)
@@ -161,8 +160,7 @@ def host(
                     _there(sites, charter.digest, 3 if experiment.scheme.secure else 1, say)
 
         yield Hosted(experiment, charter, rows())
-        over = f"the run is finished after {experiment.config.run.rounds} rounds"
-        sites.over(over)
+        sites.over(f"the run is finished after {experiment.config.run.rounds} rounds")
     finally:
         cell.stop()
 
