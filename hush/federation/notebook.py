@@ -41,7 +41,8 @@ class Notebook:
             with safe_open(self.path, framework="pt") as file:
                 noted = json.loads((file.metadata() or {})["round"])
                 part = AFTER if noted == taken else BEFORE
-                names = [name for name in file.keys() if name.startswith(part)]  # noqa: SIM118
-                return Memory.of({name.removeprefix(part): file.get_tensor(name).clone().numpy() for name in names})
+                names = file.keys()
+                mine = [name for name in names if name.startswith(part)]
+                return Memory.of({name.removeprefix(part): file.get_tensor(name).clone().numpy() for name in mine})
         except (SafetensorError, OSError, KeyError, ValueError) as error:
             raise Mistake(f"{self.path} cannot be read ({error}): restore it from a copy, or delete it") from None
