@@ -33,7 +33,7 @@ class Ears:
     `admit` sees the certificate of who connects, in PEM, before anything else does; whom it refuses is told why.
     """
 
-    heard: Callable[[str, bytes], None]
+    heard: Callable[[str, bytes | memoryview], None]
     joined: Callable[[str], None]
     left: Callable[[str], None]
     admit: Callable[[bytes], None] = lambda certificate: None
@@ -97,7 +97,7 @@ class Cell:
 
     def _take(self, message: Any) -> None:
         payload = message.payload
-        self._ears.heard(message.get_header(self._keys.ORIGIN), b"" if payload is None else bytes(payload))
+        self._ears.heard(message.get_header(self._keys.ORIGIN), b"" if payload is None else payload)
 
 
 @dataclass(frozen=True)

@@ -78,14 +78,14 @@ def seal(kind: Kind, body: bytes | str | dict[str, Any] = b"", number: int = 0) 
     )
 
 
-def unseal(data: bytes) -> Envelope:
-    """An envelope from bytes; what is none is refused."""
+def unseal(data: bytes | memoryview) -> Envelope:
+    """An envelope from bytes; what is none is refused. The body is copied once, out of the transport's memory."""
     if len(data) < HEAD.size:
         raise Refused(f"a message of {len(data)} bytes is no envelope of hush: refused")
     magic, version, kind, number = HEAD.unpack_from(data)
     if magic != MAGIC or version != VERSION or kind not in set(Kind):
         raise Refused(f"this is no envelope of hush of version {VERSION}: install the same version of hush everywhere")
-    return Envelope(Kind(kind), number, bytes(data[HEAD.size :]))
+    return Envelope(Kind(kind), number, bytes(memoryview(data)[HEAD.size :]))
 
 
 def seal_tensors(kind: Kind, tensors: dict[str, Tensor], texts: dict[str, str]) -> bytes:

@@ -75,7 +75,7 @@ class Calls:
         proxy(expect_result=False, optional=True).tell(data)
         return True
 
-    def heard(self, peer: str, data: bytes) -> None:
+    def heard(self, peer: str, data: bytes | memoryview) -> None:
         """Bytes of a peer."""
         self._ears.heard(peer, data)
 

@@ -85,7 +85,7 @@ class Site:
             self._there = False
             self._say("waiting")
 
-    def heard(self, peer: str, data: bytes) -> None:
+    def heard(self, peer: str, data: bytes | memoryview) -> None:
         """Bytes of the server; others are not heard."""
         if peer != SERVER:
             return

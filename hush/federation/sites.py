@@ -95,7 +95,7 @@ class Sites:
                 self._say("left", site=site)
                 self._changed.notify_all()
 
-    def heard(self, site: str, data: bytes) -> None:
+    def heard(self, site: str, data: bytes | memoryview) -> None:
         """Bytes of a site."""
         try:
             if site not in self._sites:
