@@ -16,6 +16,8 @@ from hush.core.task import Problem
 from hush.models.weights import Layout
 from hush.random.seeds import PublicSeed
 
+NEAR = 2**15  # numbers of a sum that stay in a core's cache while the rows of a block are added
+
 
 @dataclass(frozen=True)
 class All(Coordinates):
@@ -85,5 +87,7 @@ def moved(weights: Tensor, live: Tensor | None, update: Tensor) -> Tensor:
 
 
 def _add(body: npt.NDArray[np.float64], rows: npt.NDArray[np.float32]) -> None:
-    for row in rows:  # in the order of the clients, whatever the blocks: the same bits
-        body += row  # numpy widens in passing, torch would make a float64 copy of the row first
+    for first in range(0, body.size, NEAR):
+        part = body[first : first + NEAR]
+        for row in rows[:, first : first + NEAR]:  # in the order of the clients, whatever the blocks: the same bits
+            part += row  # numpy widens in passing, torch would make a float64 copy of the row first
