@@ -80,14 +80,16 @@ def views():
         text(
             380,
             310,
-            "knows who took part,\nsees the sum: all shares\nof the noise protect, or\nthose of the clients that\ndo not collude",
+            "knows who took part,\nsees the sum: all shares\nof the noise protect, or"
+            "\nthose of the clients that\ndo not collude",
             "small",
         ),
         text(590, 290, "model", "head orange"),
         text(
             590,
             310,
-            "sees every released model,\nnot who took part: the noise\nprotects, and that most\nclients are not drawn in\nmost rounds",
+            "sees every released model,\nnot who took part: the noise\nprotects, and that most"
+            "\nclients are not drawn in\nmost rounds",
             "small",
         ),
     ]
@@ -208,16 +210,17 @@ def levels():
         for n in range(3):
             x, y = shift + 35 + 105 * n, 60
             gone = mode == "client" and n == 1
+            fill, edge, dash = ("#fff", ORANGE, "5 4") if gone else (SOFT, TEAL, "none")
             parts.append(
-                f'<rect x="{x}" y="{y}" width="90" height="120" rx="8" fill="{"#fff" if gone else SOFT}" '
-                f'stroke="{ORANGE if gone else TEAL}" stroke-width="1.5"{" stroke-dasharray=" + chr(34) + "5 4" + chr(34) if gone else ""}/>'
+                f'<rect x="{x}" y="{y}" width="90" height="120" rx="8" fill="{fill}" stroke="{edge}" '
+                f'stroke-width="1.5" stroke-dasharray="{dash}"/>'
             )
             for row in range(4):
                 missing = gone or (mode == "record" and n == 1 and row == 2)
+                fill, edge, dash = ("none", ORANGE, "4 3") if missing else (TEAL, TEAL, "none")
                 parts.append(
-                    f'<rect x="{x + 12}" y="{y + 14 + 26 * row}" width="66" height="14" rx="3" '
-                    f'fill="{"none" if missing else TEAL}" stroke="{ORANGE if missing else TEAL}"'
-                    f"{' stroke-dasharray=' + chr(34) + '4 3' + chr(34) if missing else ''}/>"
+                    f'<rect x="{x + 12}" y="{y + 14 + 26 * row}" width="66" height="14" rx="3" fill="{fill}" '
+                    f'stroke="{edge}" stroke-dasharray="{dash}"/>'
                 )
     parts += [
         text(185, 212, "the world without one client,\nwith all its records", "small"),
@@ -292,8 +295,11 @@ def round_():
 
 def mark():
     """The sign of hush: a small circle that says little."""
-    ring = f'<circle cx="16" cy="16" r="13" fill="{TEAL}"/><rect x="8" y="14.5" width="16" height="3" rx="1.5" fill="#fff"/>'
-    return f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><title>hush</title>{ring}</svg>\n'
+    ring, mouth = (
+        f'<circle cx="16" cy="16" r="13" fill="{TEAL}"/>',
+        '<rect x="8" y="14.5" width="16" height="3" fill="#fff"/>',
+    )
+    return f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><title>hush</title>{ring}{mouth}</svg>\n'
 
 
 FIGURES = {

@@ -84,7 +84,7 @@ def records() -> str:
     """Record level: one bit of each weight, or all of it."""
     body = []
     for row in rows("hospitals"):
-        scheme, _, asked = row["row"].partition("@")
+        scheme = row["row"].partition("@")[0]
         if scheme not in ("fl-sign-dp", "fl-standard-dp", "fl-standard", "fl-sign"):
             continue
         spent = [number(row[f"epsilon_{view}"], 1) or "none" for view in ("model", "server")]

@@ -1,7 +1,6 @@
 """Trackers get each round once, and nothing that the guarantee takes as secret."""
 
 import json
-import warnings
 
 import pytest
 
@@ -33,7 +32,7 @@ def private():
 def run(built, path, words, stop=None):
     """Train in the directory and feed its trackers, to the end or to a stop."""
     directory.open_directory(path, built.config, resume=True)
-    fed, said = None, []
+    said = []
     fed = feed.Feed(words, path, path.name, built.config, said.append)
     for row in directory.execute(built, path):
         fed.put(row)
@@ -67,13 +66,11 @@ def record(word, path):
 @pytest.mark.parametrize(("kind", "read"), [("tensorboard", board), ("mlflow", record)])
 def test_a_stopped_run_logs_no_round_twice_and_none_is_missing(kind, read, private, tmp_path):
     word, path = f"{kind}:{tmp_path / 'there'}", tmp_path / "run"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of SQLAlchemy's, about what MLflow calls
-        run(private, path, [], stop=1)  # a round before anybody asked for a tracker
-        run(private, path, [word], stop=2)
-        run(private, path, [word])
-        run(private, path, [word])  # a finished run has nothing to add
-        found = read(word, path)
+    run(private, path, [], stop=1)  # a round before anybody asked for a tracker
+    run(private, path, [word], stop=2)
+    run(private, path, [word])
+    run(private, path, [word])  # a finished run has nothing to add
+    found = read(word, path)
     rows = [json.loads(line) for line in (path / "rounds.jsonl").read_text().splitlines()]
     for name in ("accuracy", "loss"):
         steps, values = zip(*found[f"test/{name}"], strict=True)
