@@ -5,12 +5,13 @@ from typing import Any
 
 from hush.experiment.settings import PATHS, Config
 
-# Of a row: what the released model does on the test rows, and what protects whoever is in it.
-MODEL = (
-    *("accuracy", "balanced", "auroc", "loss"),
-    *("best_accuracy", "best_balanced", "best_auroc"),
-)
 SEED = "run.seed"  # a simulation's noise follows from it: with the models it would take the noise off
+
+
+def measured(row: dict[str, Any]) -> list[str]:
+    """The fields with what the released model does on the test rows: the task's metrics, each with its best."""
+    names = [key.removeprefix("best_") for key in row if key.startswith("best_") and key != "best_round"]
+    return [name for name in dict.fromkeys((*names, "loss", *(f"best_{one}" for one in names))) if name in row]
 
 
 def figures(row: dict[str, Any]) -> dict[str, float]:
@@ -19,12 +20,12 @@ def figures(row: dict[str, Any]) -> dict[str, float]:
     Cohort, bytes and seconds say how many took part, which a guarantee of the model view takes as secret. The other
     views' epsilons say how often the most drawn client did. The clip and whom the server refused stay there as well.
     """
-    found = {f"test/{name}": row.get(name) for name in MODEL}
+    found = {f"test/{name}": row[name] for name in measured(row)}
     spent = row["epsilon"]["model"]
     if isinstance(spent, str):  # no guarantee, so none that a count of clients could weaken
         found |= {"cohort": row["cohort"], "seconds": row["seconds"]}
-        for way, kinds in row["bytes"].items():
-            found |= {f"kB_{way}/{kind}": of["mean"] / 1000 for kind, of in kinds.items()}
+        for way in ("up", "down"):
+            found |= {f"kB_{way}/{kind}": of["mean"] / 1000 for kind, of in row["bytes"][way].items()}
     else:
         found["epsilon/model"] = spent
     return {name: float(value) for name, value in found.items() if value is not None}

@@ -10,7 +10,7 @@ from hush.experiment.resolving import build
 from hush.experiment.trackers import feed, public
 
 # What stays at the server of a private run: words, who took part and how many, and what follows from that.
-STAYS = "round cohort aborted reason refused level best_round clip bytes seconds kernels".split()
+STAYS = "round cohort aborted reason refused level best_round clip bytes seconds kernels length measure larger".split()
 
 
 def experiment(name, **scheme):
@@ -90,7 +90,8 @@ def test_what_a_private_run_shows(private, tmp_path):
     """Every field of a row is decided upon: a new one fails here until it is."""
     run(private, tmp_path, [])
     row = json.loads((tmp_path / "rounds.jsonl").read_text().splitlines()[-1])
-    assert set(row) - {"epsilon"} - set(public.MODEL) - set(STAYS) == set()
+    assert set(row) - {"epsilon"} - set(public.measured(row)) - set(STAYS) == set()
+    assert {"accuracy", "loss", "best_accuracy"} <= set(public.measured(row))
     found = public.figures(row)
     assert {name.partition("/")[0] for name in found} == {"test", "epsilon"}
     assert [name for name in found if name.startswith("epsilon")] == ["epsilon/model"]
