@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-network test-kernels tables bench check format clean
+.PHONY: demo test test-network test-kernels tables docs dist bench check format clean
 
 # The stamp is younger than the files that say what to install, or the environment is made anew.
 $(VENV)/installed: pyproject.toml constraints.txt
@@ -45,11 +45,22 @@ test-kernels: $(VENV)/installed
 	  tests/experiment/test_resume.py tests/cli/test_recommended.py
 
 # The tables and figures of the papers' READMEs, from their results; the table of settings, from their declarations;
-# what `hush schemes` shows, from the catalogue.
+# what `hush schemes` shows, from the catalogue; the tables of docs/choosing.md, from results, and the texts' drawings.
 tables: $(VENV)/installed
 	@$(BIN)/hush reproduce --tables
 	@$(BIN)/hush settings --markdown > docs/settings.md
 	@$(BIN)/python -m hush.experiment.listing
+	@$(BIN)/python docs/tables.py
+	@$(BIN)/python docs/draw.py
+
+# The texts as a site in site/, with a search; index.html opens from the disk. A warning is an error.
+docs: $(VENV)/installed
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "site/index.html"
+
+# A source archive and a wheel in dist/.
+dist: $(VENV)/installed
+	@$(BIN)/python -m build --no-isolation
 
 # About half an hour on a quiet machine; builds an environment for each peer the first time.
 bench: $(VENV)/installed
@@ -65,4 +76,4 @@ format: $(VENV)/installed
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) .bench runs
+	rm -rf $(VENV) .bench runs site dist

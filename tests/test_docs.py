@@ -9,38 +9,45 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
+import yaml
 from network.parties import free_port
 from test_rooms import ROOMS
 
+import hush as public
 from hush.catalogue.entries import ENTRIES
-from hush.cli import main
+from hush.cli import app, main
 from hush.experiment.reproduce import figures, papers
 from hush.experiment.reproduce.tables import filled
 
 ROOT = Path(__file__).parent.parent
-TEXTS = [
-    "README.md",
-    "docs/tutorial.md",
-    "docs/schemes.md",
-    "docs/settings.md",
-    "docs/recommended.md",
-    "docs/data.md",
-    "docs/privacy.md",
-    "docs/secure.md",
-    "docs/federation.md",
-    "docs/flare.md",
-    "docs/threats.md",
-    "docs/design.md",
-    "docs/glossary.md",
-    "CONTRIBUTING.md",
-]
+DOCS = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))
+TEXTS = ["README.md", "CONTRIBUTING.md", *DOCS]
 PARTIES = ("hush server ", "hush client ")  # these wait for each other
 FOLDERS = sorted(path.parent.name for path in (ROOT / "experiments").glob("*/README.md"))
+MEASURED = [
+    *(f"experiments/{paper}/README.md" for paper in FOLDERS),
+    "benchmarks/README.md",
+    "benchmarks/results/README.md",
+]
 # A command with one of these is only checked to parse; tests/cli/test_cluster.py runs what is on a cluster.
-DOWNLOADS = ("--cluster", "fashion-mnist", "cifar", "experiments/", "diabetes130", "premier-like")
+DOWNLOADS = ("--cluster", "fashion-mnist", "cifar", "experiments/", "diabetes130", "premier-like", "reproduce u-")
+KINDS = {"python", "sh", "console", "toml", "text"}  # of a block: each is run, compared or checked below
+
+
+def script(name):
+    """A script of docs/, which is no package."""
+    spec = spec_from_file_location(f"docs_{name}", ROOT / "docs" / f"{name}.py")
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+docs_tables, docs_draw = script("tables"), script("draw")
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
@@ -165,8 +172,14 @@ def alike(found, shown):
 
 
 def test_commands_that_are_not_run_parse(monkeypatch, capsys):
-    lines = [line for text in TEXTS for _, body in blocks(text, "sh", "text") for line in commands(body)]
-    lines = [line for line in lines if line.startswith(PARTIES) or any(word in line for word in DOWNLOADS)]
+    texts = [*TEXTS, *MEASURED]  # of measurements every command is for hours, so none is run here
+    lines = [(text, line) for text in texts for _, body in blocks(text, "sh", "text") for line in commands(body)]
+    skipped = (*DOWNLOADS, "--install-completion")
+    lines = [
+        line
+        for text, line in lines
+        if text in MEASURED or line.startswith(PARTIES) or any(word in line for word in skipped)
+    ]
     recipes = re.findall(r"^\t@?\$\(BIN\)/(hush .*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert lines
     assert recipes
@@ -184,8 +197,8 @@ def test_bring_your_own_takes_at_most_15_lines():
     assert len(sample[2].splitlines()) <= 15
 
 
-def test_the_readme_shows_the_example_files():
-    shown = [body for _, body in blocks("README.md", "python", "toml")]
+def test_the_example_files_are_shown():
+    shown = [body for _, body in blocks("docs/own.md", "python", "toml")]
     for name in ("own.py", "own.toml"):
         assert (ROOT / "examples" / name).read_text() in shown
 
@@ -219,14 +232,14 @@ def test_files_in_the_layout_lines_exist():
 
 
 def test_the_diagrams_show_every_room():
-    rooms, _ = [body for _, body in blocks("docs/design.md", "mermaid")]
-    assert [name for name in ROOMS if not re.search(rf"\b{name}\b", rooms)] == []
+    rooms = (ROOT / "docs/figures/rooms.svg").read_text()
+    assert [name for name in ROOMS if not re.search(rf">{name}\b", rooms)] == []
     assert " < ".join(ROOMS) in " ".join((ROOT / "docs/design.md").read_text().split())
 
 
 def test_where_is_what():
-    """The files that the README sends a newcomer to."""
-    table = (ROOT / "README.md").read_text().split("## Where is what")[1].split("## More")[0]
+    """The files that a newcomer is sent to."""
+    table = (ROOT / "docs/design.md").read_text().split("## Where is what")[1].split("## A round")[0]
     rows = re.findall(r"^\| (?!looking|--)(.*) \|$", table, re.MULTILINE)
     named = [re.findall(r"`([a-z_/]+\.py)`", row) for row in rows]
     assert all(named)
@@ -250,7 +263,7 @@ def test_files_that_a_text_names_exist(text):
     assert [name for name in names if not any((place / name).is_file() for place in (ROOT, *short))] == []
 
 
-@pytest.mark.parametrize("text", [*TEXTS, *(f"experiments/{paper}/README.md" for paper in FOLDERS)])
+@pytest.mark.parametrize("text", [*TEXTS, *MEASURED])
 def test_the_words_are_the_fields(text):
     """docs/glossary.md has the terms."""
     said = " ".join((ROOT / text).read_text().split())
@@ -258,11 +271,115 @@ def test_the_words_are_the_fields(text):
     assert re.findall(rf"\b(?:{old})\b", said, re.IGNORECASE) == []
 
 
-@pytest.mark.parametrize("text", [*TEXTS, "CHANGELOG.md"])
+def slug(heading):
+    """The anchor of a heading, as GitHub and the site make it."""
+    words = re.sub(r"\[([^]]*)\]\([^)]*\)|[`*]", r"\1", heading).strip().lower()
+    return re.sub(r"[^\w\- ]", "", words).replace(" ", "-")
+
+
+def anchors(path):
+    text = FENCE.sub("", path.read_text())
+    return {slug(heading) for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE)}
+
+
+@pytest.mark.parametrize("text", [*TEXTS, *MEASURED, "CHANGELOG.md"])
 def test_links_lead_somewhere(text):
-    for target in re.findall(r"\]\(([^)]+)\)", (ROOT / text).read_text()):
-        if not target.startswith("https://"):
-            assert ((ROOT / text).parent / target.split("#")[0]).exists(), target
+    """To a file of the tree and a heading in it; `tests/test_site.py` has the same of the site."""
+    for target in re.findall(r"\]\(([^)\s]+)\)", FENCE.sub("", (ROOT / text).read_text())):
+        if target.startswith("https://"):
+            continue
+        path, _, anchor = target.partition("#")
+        place = (ROOT / text).parent / path if path else ROOT / text
+        assert place.exists(), target
+        assert not anchor or anchor in anchors(place), target
+
+
+def test_the_readme_is_short():
+    text = (ROOT / "README.md").read_text()
+    assert len(text.splitlines()) <= 150
+    assert ". .venv/bin/activate" in text
+    assert len(re.findall(r"!\[", text)) == 1
+
+
+@pytest.mark.parametrize("text", [*TEXTS, *MEASURED])
+def test_every_block_is_of_a_kind_that_is_held(text):
+    marks = re.findall(r"^```(.*)$", (ROOT / text).read_text(), re.MULTILINE)
+    assert set(marks[::2]) <= KINDS
+    assert set(marks[1::2]) <= {""}
+    for _, body in blocks(text, "toml"):
+        tomllib.loads(body)
+
+
+@pytest.mark.parametrize("text", [*TEXTS, *MEASURED])
+def test_every_line_of_a_shell_block_is_known(text):
+    """A command of hush is run or parsed above; any other must be one of these, and refer to what there is."""
+    targets = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split()
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for _, body in blocks(text, "sh"):
+        for line in body.replace("\\\n", " ").splitlines():
+            command = line.partition(" #")[0].split()
+            match command:
+                case ["hush", *_] | [".", ".venv/bin/activate"] | []:
+                    continue
+                case ["make", *names]:
+                    assert {name for name in names if "=" not in name} <= set(targets), line
+                case ["pip", "install", "-c", "constraints.txt", "-e", extra]:
+                    assert set(extra.strip("'.[]").split(",")) <= set(extras), line
+                case ["python" | "sh" | ".venv/bin/python" | ".venv/bin/pytest", *words]:
+                    script = next(word for word in words if word.endswith((".py", ".sh")))
+                    assert (ROOT / script).is_file(), line
+                case _:
+                    pytest.fail(f"{text} shows a command that nobody tries: {line}")
+
+
+def test_the_commands_page_has_every_command():
+    """From the program itself, groups and all."""
+    import typer
+
+    text = (ROOT / "docs/commands.md").read_text()
+    root = typer.main.get_command(app)
+    for name, command in root.commands.items():
+        assert f"`hush {name}" in text, name
+        for inner in getattr(command, "commands", {}):
+            row = next(line for line in text.splitlines() if f"`hush {name}" in line and inner in line)
+            assert re.search(rf"\b{inner}\b", row)
+
+
+def test_the_reference_has_every_public_name():
+    named = re.findall(r"^::: hush\.(\w+)$", (ROOT / "docs/api.md").read_text(), re.MULTILINE)
+    assert sorted(named) == sorted(public.__all__)
+
+
+def test_measured_tables_and_drawings_are_current():
+    """`make tables` changes nothing."""
+    assert docs_tables.filled(docs_tables.TEXT.read_text()) == docs_tables.TEXT.read_text()
+    drawn = {path.name for path in (ROOT / "docs/figures").iterdir()}
+    assert drawn == {f"{name}.svg" for name in docs_draw.FIGURES}
+    for name, figure in docs_draw.FIGURES.items():
+        assert figure() == (ROOT / f"docs/figures/{name}.svg").read_text()
+        ElementTree.fromstring(figure())
+
+
+def test_the_dockerfile_does_what_the_texts_do(monkeypatch, capsys):
+    """It cannot be built here: its commands are those of docs/guides/operator.md, which runs what it makes."""
+    text, recipe = (ROOT / "docs/guides/operator.md").read_text(), (ROOT / "Dockerfile").read_text()
+    said = next(
+        line for _, body in blocks("docs/guides/operator.md", "sh") for line in body.splitlines() if "pip" in line
+    )
+    assert said.replace("-e ", "") in recipe.replace("--no-cache-dir ", "")
+    assert re.findall(r'^ENTRYPOINT \["(\w+)"\]$', recipe, re.MULTILINE) == ["hush"]
+    assert f"WORKDIR {re.search(r':(/[a-z]+)/kit', text)[1]}\n" in recipe
+    used = re.findall(r"^docker run .* hush ((?:schemes|client|server).*)$", text, re.MULTILINE)
+    assert len(used) == 3
+    for line in used:
+        hush(f"hush {line} --help", monkeypatch, capsys)
+
+
+def test_the_citation_is_of_this_version():
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert (cited["version"], cited["license"]) == (known["version"], known["license"])
+    assert {"cff-version", "message", "title", "authors"} <= set(cited)
 
 
 def test_every_scheme_is_described():

@@ -18,7 +18,6 @@ INTERRUPTED = 130  # as shells have it for Ctrl-C
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -60,8 +60,14 @@ def reproduce(
 def _folder(given: Path | None) -> Path:
     if given is not None:
         return given
-    here = Path("experiments")
-    return here if here.is_dir() else Path(__file__).parents[2] / "experiments"
+    clone = Path(__file__).parents[2] / "experiments"
+    found = next((folder for folder in (Path("experiments"), clone) if folder.is_dir()), None)
+    if found is None:
+        raise Mistake(
+            "the papers' tables are in the folder experiments of a clone, and an installed package has none:"
+            " run this in a clone, or name its folder by --experiments"
+        )
+    return found
 
 
 def _run(

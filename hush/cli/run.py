@@ -13,8 +13,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.status import Status
 
 from hush.errors import Mistake, Stopped
-from hush.experiment import config
+from hush.experiment import config, listing
 from hush.experiment.settings import SETTINGS, Config
+from hush.experiment.trackers import feed
 from hush.privacy.shown import shown
 
 QUIET = 10.0  # seconds between two lines of progress where there is no terminal
@@ -31,7 +32,8 @@ def _option(key: str, panel: str, **more: Any) -> Any:
 
 def run(
     experiment: Annotated[
-        str | None, typer.Argument(help="A TOML file, a scheme by name, or file.py:function.")
+        str | None,
+        typer.Argument(help="A TOML file, a scheme by name, or file.py:function.", autocompletion=listing.beginning),
     ] = None,
     data: Annotated[str | None, _option("data.name", WHAT)] = None,
     model: Annotated[str | None, _option("model.name", WHAT)] = None,
@@ -80,6 +82,14 @@ def run(
         int,
         typer.Option(min=1, help="Run with so many seeds, and show the worst and the best.", rich_help_panel=OUTPUT),
     ] = 1,
+    log_to: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TRACKER:PLACE",
+            help="Also log to tensorboard:DIR, mlflow:DIR or mlflow:URI, as often as needed.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
     json: Annotated[
         bool, typer.Option("--json", help="Print the last line of the run as JSON.", rich_help_panel=OUTPUT)
     ] = False,
@@ -114,6 +124,8 @@ def run(
         raise Mistake("--resume needs --out, the directory of the run to go on with")
     if same_cpu and not resume:
         raise Mistake("--same-cpu is for a run that goes on: add --resume, or leave it out")
+    trackers = log_to or []
+    feed.check(trackers)
     wanted = configured(experiment, options, out if resume else None)
     if resume and out is not None and experiment is not None and not (out / "config.toml").exists():
         Console(stderr=True).print(f"{out} holds no run yet: a new one begins there", style="dim", highlight=False)
@@ -127,13 +139,13 @@ def run(
     folders = [place]
     try:
         if repeat == 1:
-            _train(wanted, place, resume, same_cpu, cluster)
+            _train(wanted, place, resume, same_cpu, cluster, trackers)
         else:
             first = wanted.run.seed
             folders = [place / f"seed-{first + number}" for number in range(repeat)]
             for number, folder in enumerate(folders):
                 again = wanted.model_copy(update={"run": wanted.run.model_copy(update={"seed": first + number})})
-                _train(again, folder, resume, same_cpu, cluster)
+                _train(again, folder, resume, same_cpu, cluster, trackers, f"{place.name}-{folder.name}")
     except KeyboardInterrupt:
         raise Stopped(f"stopped; the same command goes on with --resume --out {place}") from None
     finished = [runs.read(folder) for folder in folders]
@@ -157,8 +169,16 @@ def _join(cluster: str, wanted: Config) -> None:
     notes.print(f"{number} workers of the cluster {cluster}", style="dim", highlight=False, markup=False)
 
 
-def _train(wanted: Config, place: Path, resume: bool, same_cpu: bool, cluster: str | None) -> None:
-    """One run in its directory, with progress on standard error."""
+def _train(
+    wanted: Config,
+    place: Path,
+    resume: bool,
+    same_cpu: bool,
+    cluster: str | None,
+    trackers: list[str],
+    name: str | None = None,
+) -> None:
+    """One run in its directory, and by its name at the trackers, with progress on standard error."""
     from hush.experiment import directory
     from hush.experiment.resolving import build
 
@@ -174,15 +194,18 @@ def _train(wanted: Config, place: Path, resume: bool, same_cpu: bool, cluster: s
     def say(sentence: str) -> None:
         notes.print(sentence, style="dim", highlight=False, markup=False, soft_wrap=True)
 
+    logged = feed.Feed(trackers, place, name or place.name, built.config, say)
     total, reported = built.config.run.rounds, time.monotonic()
     with bar(notes) as progress:
         task = progress.add_task(short(wanted.scheme.name), total=total, facts="")
         for row in directory.execute(built, place, same_cpu, say, cluster=cluster):
+            logged.put(row)
             progress.update(task, completed=row["round"], facts=facts_of(row))
             if not notes.is_terminal and time.monotonic() - reported > QUIET:  # a log has no bar: a line now and then
                 notes.print(f"round {row['round']} of {total}  {facts_of(row)}", highlight=False)
                 reported = time.monotonic()
         progress.update(task, completed=total)
+    logged.close()
 
 
 def configured(experiment: str | None, options: dict[str, Any], resumed: Path | None = None) -> Config:

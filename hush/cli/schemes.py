@@ -11,7 +11,10 @@ from hush.experiment import listing
 
 
 def schemes(
-    name: Annotated[str | None, typer.Argument(help="One scheme, or file.py:function; all by default.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(help="One scheme, or file.py:function; all by default.", autocompletion=listing.beginning),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print a JSON list.")] = False,
 ) -> None:
     """List what each scheme sends, protects and costs."""

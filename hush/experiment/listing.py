@@ -20,6 +20,11 @@ def names() -> list[str]:
     return list(_known())
 
 
+def beginning(incomplete: str) -> list[str]:
+    """The schemes whose names begin so, for the completion of a shell."""
+    return [name for name in names() if name.startswith(incomplete)]
+
+
 def about(name: str) -> dict[str, Any]:
     """What a scheme sends, protects and is made of."""
     return dict(_of(name)["about"])
