@@ -72,7 +72,7 @@ def scan(path: Path, found: Form) -> pl.LazyFrame:
     if set(lengths) - {0, width}:
         number, length = next(found for found in _lengths(path, found) if found[1] != width)
         names = "the header" if found.header else "columns"
-        hint = "quote what holds the separator" if length > 1 else "correct the row"
+        hint = "quote what holds the separator" if length > width else "correct the row"
         raise Mistake(f"row {number} of {path.name} has {length} fields and {names} {width}: {hint}")
     source: Path | io.BytesIO = path
     if found.encoding != _UTF8:

@@ -149,10 +149,10 @@ def _column(table: Table, name: str, rows: int) -> Column:
         there = int(table.lazy.select(pl.col(name).count()).collect(engine="streaming").item())
         unused: ColumnKind = "list, not used" if table.kinds[name].is_nested() else "bytes or times, not used"
         return Column(name, unused, 0, rows - there)
-    text, number = table.text(name), table.number(name)
+    text, number, one = table.text(name), table.number(name), table.category(name)
     found = table.lazy.select(
         known=text.count(),
-        distinct=text.drop_nulls().n_unique(),
+        distinct=one.drop_nulls().n_unique(),
         numbers=number.count(),
         whole=(number == number.floor()).sum(),
         # A number that would not be written like this is a code: 007, 1e5.
@@ -171,7 +171,7 @@ def _column(table: Table, name: str, rows: int) -> Column:
     elif facts["dates"] == known:
         kind = "date"
     if facts["distinct"] <= SHOWN:
-        often = table.lazy.select(value=text).drop_nulls().group_by("value").len().collect(engine="streaming")
+        often = table.lazy.select(value=one).drop_nulls().group_by("value").len().collect(engine="streaming")
         values = tuple(often.sort(["len", "value"], descending=[True, False])["value"])
     numeric = kind in NUMERIC
     lowest, highest = (facts["lowest"], facts["highest"]) if numeric else (None, None)

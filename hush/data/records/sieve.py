@@ -77,7 +77,9 @@ def _sign(value: str, file: str, table: Table) -> str | None:
 
 def refusal(table: Table, found: pl.DataFrame, column: str, reason: str) -> str:
     """The sentence on the first row of `found`."""
-    value = found[column][0] if column in table.kinds else None
-    what = f"{column} is missing" if value is None or value == "" else f"{column} = {value!r}"
+    value = found[column][0]
+    what = f"{column} = {value!r}"
+    if found.head(1).select(table.text(column)).item() is None:
+        what = f"{column} is missing" + ("" if value is None or value == "" else f" ({value!r})")
     more = f" ({len(found) - 1} more rows like it)" if len(found) > 1 else ""
     return f"row {found[ROW][0]} of {found[FILE][0]}: {what}, {reason}{more}"
