@@ -161,7 +161,7 @@ def _show_records(facts: Facts, console: Console) -> None:
         f" ({facts['label_share']:.2%} not 0)",
         f"features: {facts['width']:,} ({', '.join(f'{group}: {n:,}' for group, n in facts['features'].items())}),"
         f" {facts['set_per_row']:.1f} set in a row",
-        *_each(clients),
+        *_each(facts["by_client"]),
         *_virtual(facts["deal"]),
         *(f"fitted on the data: {line}" for line in facts["fitted"] or ["nothing"]),
     ]
@@ -172,8 +172,8 @@ def _show_records(facts: Facts, console: Console) -> None:
 def _each(clients: Facts) -> list[str]:
     """A line for each client, if they are few; without both labels its rows teach little, and test nothing."""
     lines = []
-    for name, rows in clients["rows"].items() if clients["count"] <= FEW else ():
-        ones = clients["not_0"][name]
+    for name, client in clients.items() if len(clients) <= FEW else ():
+        rows, ones = client["rows"], client["not_0"]
         alone = "; all have one label" if ones in (0, rows) else ""
         lines.append(f"client {name}: {rows:,} rows, {ones:,} of a label that is not 0{alone}")
     return lines

@@ -59,8 +59,10 @@ def records_summary(name: str, path: Path, say: Say = say_aloud) -> dict[str, An
             "fewest": int(sizes.min()),
             "most": int(sizes.max()),
             "mean": float(sizes.mean()),
-            "rows": dict(zip(map(str, names), sizes.tolist(), strict=True)),
-            "not_0": dict(zip(map(str, names), ones.astype(int).tolist(), strict=True)),
+        },
+        "by_client": {
+            str(name): {"rows": int(rows), "not_0": int(many)}
+            for name, rows, many in zip(names, sizes, ones, strict=True)
         },
         "labels": dict(zip(map(str, labels.tolist()), counts.tolist(), strict=True)),
         "label_share": float((found.targets > 0).float().mean()),

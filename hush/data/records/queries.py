@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 from uuid import UUID
 
 import polars as pl
@@ -107,7 +108,7 @@ def _by_file(path: Path, query: str) -> Rows:
     with path.open("rb") as file:
         head = file.read(16)
     if head.startswith(b"SQLite format 3"):
-        return _by_address(f"sqlite:///file:{path}?mode=ro&uri=true", query)
+        return _by_address(f"sqlite:///file:{quote(str(path))}?mode=ro&uri=true", query)
     try:
         import duckdb
     except ImportError:
