@@ -50,7 +50,7 @@ def check_numbers(sieve: Sieve, features: Features) -> None:
             sieve.change(f"{column} outside", outside, f"{column} is not in {bounds}: taken as the nearer bound")
         else:
             found = sieve.frame.filter(outside)[column]
-            means = unknown(column, found[0]) if len(found) else ""
+            means = unknown(sieve.table, column, found[0]) if len(found) else ""
             remedy = (
                 f"which is not in {bounds}: correct it, {means}, or say numeric.{column}.outside = 'clamp' or 'drop'"
             )

@@ -37,7 +37,7 @@ def check(sieve: Sieve, main: Main) -> None:
         remedy = "which would count as 0, as it is not positive: {}, or name all that are 0 with negative = [...]"
     for word in others:
         if word not in zeros:
-            sieve.refuse(main.label, label == word, remedy.format(unknown(main.label, word)))
+            sieve.refuse(main.label, label == word, remedy.replace("{}", unknown(table, main.label, word)))
     if main.negative is None and len(others) > 1:
         shown = ", ".join(others[:5]) + (", ..." if len(others) > 5 else "")
         sieve.change(f"{main.label} not positive", label.is_in(others), f"{main.label} is {shown}: all are taken as 0")

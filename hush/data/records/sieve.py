@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, field
 
@@ -53,22 +54,31 @@ class Sieve:
         """Refuse a value that is there and is not what it must be."""
         found = self.frame.filter(value.is_null() & self.table.text(column).is_not_null())
         if len(found):
-            remedy = f"correct it, or {unknown(column, found[column][0])}"
+            remedy = f"correct it, or {unknown(self.table, column, found[column][0])}"
             if "number" in what:
                 remedy = _sign(str(found[column][0]), found[FILE][0], self.table) or remedy
             raise Mistake(refusal(self.table, found, column, f"is no {what}: {remedy}"))
 
 
-def unknown(column: str, value: object) -> str:
-    """How to say that a value means "not known" in a column; in another one it may mean something."""
-    return f"say missing = {{ {column} = [{value!r}] }} if it means 'not known' there"
+def unknown(table: Table, column: str, value: object) -> str:
+    """How to say that a value means "not known" in a column, beside what the schema says of others already."""
+    marks = {name: list(values) for name, values in table.missing.items() if values}
+    marks[column] = [*marks.get(column, ()), str(value).strip()]
+    said = ", ".join(f"{_key(name)} = {json.dumps(values, ensure_ascii=False)}" for name, values in marks.items())
+    return f"say missing = {{ {said} }} if it means 'not known' there"
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
 
 
 def _sign(value: str, file: str, table: Table) -> str | None:
     """What to do about a number with the other decimal sign, or with a sign between its thousands."""
     comma = file in table.commas
     if re.fullmatch(r"\s*[+-]?\d*(\.\d{3})*,\d+\s*", value) and not comma:
-        said = "','" if len(table.files) == 1 else f'{{ "{file}" = "," }}'
+        commas = [label for label in table.files if label in table.commas or label == file]
+        by_file = ", ".join(f"{_key(label)} = ','" for label in commas)
+        said = "','" if len(commas) == len(table.files) else f"{{ {by_file} }}"
         return f"say decimal = {said} if the comma is the decimal sign"
     if re.fullmatch(r"\s*[+-]?[\d.]+(,\d*)?\s*", value) and comma:
         return "write it without a point between thousands, as decimal = ',' makes the comma the decimal sign"

@@ -1,5 +1,6 @@
 """Four made-up hospitals that each wrote their records in their own way, none with a header."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -82,7 +83,7 @@ def test_a_folder_with_or_without_a_slash_and_a_pattern(hospitals: Hospitals, pa
     [
         ("lyon_csv", "55,1,3,210,0,0\n62,X,4,200,1,3\n", r"row 2 of lyon.csv: sex = 'X', which is not in"),
         ("lyon_csv", "55,1,3,210,0,0\n62,,4,200,1,3\n", r"row 2 of lyon.csv: sex is missing, fill it in"),
-        ("wien_TSV", "66.0\t0.0\t4.0\told\t1.0\t4.0\n", r"row 1 of wien.TSV: chol = 'old', is no .*missing = \{ chol"),
+        ("wien_TSV", "66.0\t0.0\t4.0\told\t1.0\t4.0\n", r"row 1 of wien.TSV: chol = 'old', is no .*missing = \{ "),
         ("wien_TSV", "66\t0\t4\t5\t1\t4\n", r"row 1 of wien.TSV: chol = '5', which is not in 100.*'not known'"),
         ("lyon_csv", "55,1,3,210,0,0\n62,1,4,200,1\n", r"row 2 of lyon.csv has 5 fields and columns 6: correct"),
         ("lyon_csv", "55,1,3,210,0,0\n62,1,4,2,0,1,3\n", r"row 2 of lyon.csv has 7 fields and columns 6: quote what"),
@@ -91,7 +92,7 @@ def test_a_folder_with_or_without_a_slash_and_a_pattern(hospitals: Hospitals, pa
         ("lyon_csv", "\n\n", r"lyon.csv is empty"),
         ("lyon_csv", "55,1,3,210,0,?\n", r"row 1 of lyon.csv: disease is missing \('\?'\), and every row needs"),
         ("turin_txt", "44;1;4;1.200,5;0;1\n", r"row 1 of turin.txt: chol = '1.200,5', is no .*without a point"),
-        ("lyon_csv", "55;1;3;210,5;0;0\n", r"row 1 of lyon.csv: chol = '210,5', is no .*say decimal = \{ \"lyon.csv\""),
+        ("lyon_csv", "55;1;3;210,5;0;0\n", r"row 1 of lyon.csv: chol = '210,5', is no .*say decimal = \{ \"lyon.csv"),
         ("lyon_csv", "Age,Sex,CP,Chol,FBS,Num\n55,1,3,210,0,0\n", r"row 1 of lyon.csv seems to be a header \(Age, Sex"),
         ("lyon_xls", b"\xd0\xcf\x11\xe0 and more", r"lyon.xls is a workbook of the old form"),
         ("nice_xls", b"\xd0\xcf\x11\xe0 and more", r"nice.xls is a workbook of the old form .xls: save it as .xlsx"),
@@ -229,3 +230,30 @@ def test_a_draft_of_files_without_headers_works_as_it_is(hospitals: Hospitals, t
     assert 'columns = ["age", "sex", "pain", "chol", "sugar", "disease"]\n' in text
     (tmp_path / "draft.toml").write_text(text)
     assert len(build(read_schema(tmp_path / "draft.toml")).targets) == 13
+
+
+def remedy(hospitals: Hospitals, key: str, **wrong: str) -> str:
+    """What the sentence says the line of the schema should be."""
+    with pytest.raises(Mistake) as found:
+        hospitals(**wrong)
+    return re.findall(rf"say ({key} = \{{.*?\}}) if", str(found.value))[0]
+
+
+@pytest.mark.parametrize(
+    ("key", "now", "text", "values"),
+    [
+        ("missing", 'missing = ["?", -9]', "55,1,3,unmeasured,-9,0\n62,0,4,?,1,3\n", [240, 240]),
+        ("missing", 'missing = ["?", -9]', "55,1,3,9999,-9,0\n62,0,4,180,1,3\n", [240, 180]),
+        ("decimal", 'decimal = { "turin.txt" = "," }', "55;1;3;180,5;-9;0\n62;0;4;?;1;3\n", [180.5, 240]),
+    ],
+)
+def test_a_remedy_taken_to_the_letter_changes_what_it_is_about_alone(
+    hospitals: Hospitals, key: str, now: str, text: str, values: list[float]
+) -> None:
+    """What was said of other columns and other files before is still said."""
+    before = hospitals()
+    after = hospitals(TABLE.replace(now, remedy(hospitals, key, lyon_csv=text)), lyon_csv=text)
+    chol = [column(records, "chol") for records in (before, after)]
+    assert chol[1][4:6] == pytest.approx([(value - 100) / 400 for value in values])
+    assert (chol[1][:4], chol[1][6:]) == (chol[0][:4], chol[0][7:])
+    assert column(after, "sugar=Unknown")[:5] == [1, 0, 0, 0, 1]
