@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -51,12 +52,13 @@ def fingerprint(schema: Schema, asked: Answers | None = None) -> str:
     """SHA-256 of the schema and of what every source holds, wherever they lie. `asked`: the answers to its queries."""
     words, asked = schema.features.vocabulary, queries.ask(schema) if asked is None else asked
     named = schema.main.client in FROM_PATH
-    held = [
-        digest(files(source.path), lambda path: str(path.parent.name + "/" + path.name) if named else "")
-        if source.path is not None
-        else queries.digest(asked[str(source.database), str(source.query)])
-        for source in (schema.main, *schema.codes)
-    ]
+    held = []
+    for source in (schema.main, *schema.codes):
+        if source.path is None:
+            held.append(queries.digest(asked[str(source.database), str(source.query)]))
+            continue
+        with reporting(source.path):
+            held.append(digest(files(source.path), _called if named else lambda path: ""))
     places = {"path", "database", "query"}
     plain = schema.model_dump_json(
         exclude={
@@ -69,6 +71,10 @@ def fingerprint(schema: Schema, asked: Answers | None = None) -> str:
     )
     listed = digest(files(words)) if words is not None else "none"
     return hashlib.sha256(f"{FORMAT} {plain} {held} {listed}".encode()).hexdigest()
+
+
+def _called(path: Path) -> str:
+    return f"{path.resolve().parent.name}/{path.name}"
 
 
 def build(schema: Schema, say: Callable[[str], None] = lambda line: None, asked: Answers | None = None) -> Records:

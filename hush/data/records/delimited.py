@@ -73,6 +73,8 @@ def scan(path: Path, found: Form) -> pl.LazyFrame:
         number, length = next(found for found in _lengths(path, found) if found[1] != width)
         names = "the header" if found.header else "columns"
         hint = "quote what holds the separator" if length > width else "correct the row"
+        if length == 1:
+            hint = f"correct it, or say what separates its fields with separator = ..., as {found.separator!r} does not"
         raise Mistake(f"row {number} of {path.name} has {length} fields and {names} {width}: {hint}")
     source: Path | io.BytesIO = path
     if found.encoding != _UTF8:

@@ -35,6 +35,11 @@ def check(sieve: Sieve, main: Main) -> None:
     else:
         zeros = [word for word in others if word not in _MARKS]
         remedy = "which would count as 0, as it is not positive: {}, or name all that are 0 with negative = [...]"
+        spelt = {word.casefold() for word in ones}
+        for word in others:
+            if word.casefold() in spelt:
+                why = "which is positive but for its capitals: add it to positive, or name all that are 0 with negative"
+                sieve.refuse(main.label, label == word, why)
     for word in others:
         if word not in zeros:
             sieve.refuse(main.label, label == word, remedy.replace("{}", unknown(table, main.label, word)))

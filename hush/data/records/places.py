@@ -36,7 +36,7 @@ def files(path: str | Path) -> list[Path]:
         inside = (file for file in place.iterdir() if file.is_file() and file.name[0] not in "._")
         found = sorted(file for file in inside if file.suffix.lower() not in _LEFT)
         if not found:
-            raise Mistake(f"the folder {path} has no files: put the tables in it, or name another")
+            raise Mistake(f"the folder {path} has no files: name another, or a pattern such as '{place.name}/*/*.csv'")
     elif place.is_file():
         found = [place]
     else:

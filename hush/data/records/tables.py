@@ -170,7 +170,10 @@ def _parts(found: list[Path], source: Source) -> tuple[dict[str, pl.LazyFrame], 
             own = parts[label].collect_schema()
         first = parts[shown[0]].collect_schema()
         if own.names() != first.names():
-            raise Mistake(f"{label} has other columns than {shown[0]} ({_difference(own.names(), first.names())})")
+            raise Mistake(
+                f"{label} has other columns than {shown[0]} ({_difference(own.names(), first.names())}): give files"
+                " with the same columns, or name these by a pattern"
+            )
     schemas = [part.collect_schema() for part in parts.values()]
     mixed = any(schema != schemas[0] for schema in schemas)
     if mixed:

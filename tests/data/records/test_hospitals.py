@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hush.data.records import Records, build, read_schema
+from hush.data.records import Records, build, fingerprint, read_schema
 from hush.data.records.draft import draft
 from hush.errors import Mistake
 
@@ -87,7 +87,7 @@ def test_a_folder_with_or_without_a_slash_and_a_pattern(hospitals: Hospitals, pa
         ("wien_TSV", "66\t0\t4\t5\t1\t4\n", r"row 1 of wien.TSV: chol = '5', which is not in 100.*'not known'"),
         ("lyon_csv", "55,1,3,210,0,0\n62,1,4,200,1\n", r"row 2 of lyon.csv has 5 fields and columns 6: correct"),
         ("lyon_csv", "55,1,3,210,0,0\n62,1,4,2,0,1,3\n", r"row 2 of lyon.csv has 7 fields and columns 6: quote what"),
-        ("lyon_csv", "55 1 3 210 0 0\n62 1 4 200 1 0\n", r"row 1 of lyon.csv has 1 fields and columns 6"),
+        ("lyon_csv", "55 1 3 210 0 0\n62 1 4 200 1 0\n", r"row 1 of lyon.csv has 1 fields.*separator = "),
         ("lyon_csv", "", r"lyon.csv is empty"),
         ("lyon_csv", "\n\n", r"lyon.csv is empty"),
         ("lyon_csv", "55,1,3,210,0,?\n", r"row 1 of lyon.csv: disease is missing \('\?'\), and every row needs"),
@@ -166,6 +166,8 @@ def test_labels_that_are_no_label(hospitals: Hospitals) -> None:
     assert [(rule.changed, rule.why) for rule in counted] == [(7, "disease is 0, maybe: all are taken as 0")]
     with pytest.raises(Mistake, match=r"row 1 of lyon.csv: disease = 'maybe', which is neither positive nor negative"):
         hospitals(TABLE + "negative = [0]\n", **three)
+    with pytest.raises(Mistake, match=r"row 1 of lyon.csv: disease = 'Yes', which is positive but for its capitals"):
+        hospitals(TABLE.replace("positive = [1,", 'positive = ["yes", 1,'), lyon_csv="55,1,3,210,0,Yes\n")
     with pytest.raises(Mistake, match=r"'0' is positive and negative: take it out of one"):
         hospitals(TABLE.replace("positive = [1,", 'positive = ["0.0", 1,') + "negative = [0]\n")
 
@@ -257,3 +259,12 @@ def test_a_remedy_taken_to_the_letter_changes_what_it_is_about_alone(
     assert chol[1][4:6] == pytest.approx([(value - 100) / 400 for value in values])
     assert (chol[1][:4], chol[1][6:]) == (chol[0][:4], chol[0][7:])
     assert column(after, "sugar=Unknown")[:5] == [1, 0, 0, 0, 1]
+
+
+def test_the_records_in_the_cache_are_of_these_files_under_these_names(hospitals: Hospitals, tmp_path: Path) -> None:
+    before = hospitals().digest
+    (tmp_path / "files" / "basel.data").rename(tmp_path / "files" / "aarau.data")
+    schema = read_schema(tmp_path / "schema.toml")
+    assert fingerprint(schema) != before
+    (tmp_path / "files" / "aarau.data").rename(tmp_path / "files" / "basel.data")
+    assert fingerprint(schema) == before
