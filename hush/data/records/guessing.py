@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hush.data.records import delimited, sheets
-from hush.data.records.headings import Row, headless
+from hush.data.records.headings import LOOKED, Row, headless
 from hush.data.records.places import kind, labels
 from hush.data.records.sources import Source
 from hush.data.records.tables import reporting
@@ -49,7 +49,7 @@ def _head(file: Path) -> tuple[list[Row], tuple[str, str] | None]:
     if what == "parquet":
         return [], None
     if what == "workbook":
-        return list(sheets.grid(file, None).head(1).rows()), None
+        return list(sheets.grid(file, None).head(LOOKED).rows()), None
     code = delimited.encoding(file, _WINDOWS)
     cut = delimited.separator(file, code, None)
     rows = delimited.head(file, code, cut)
