@@ -74,7 +74,10 @@ def scan(path: Path, found: Form) -> pl.LazyFrame:
         names = "the header" if found.header else "columns"
         hint = "quote what holds the separator" if length > width else "correct the row"
         if length == 1:
-            hint = f"correct it, or say what separates its fields with separator = ..., as {found.separator!r} does not"
+            hint = (
+                f"correct it, say what separates its fields with separator = ..., as {found.separator!r} does not, or"
+                " name the files by a pattern, if it is no table"
+            )
         raise Mistake(f"row {number} of {path.name} has {length} fields and {names} {width}: {hint}")
     source: Path | io.BytesIO = path
     if found.encoding != _UTF8:

@@ -45,8 +45,9 @@ class Table:
         if column not in self.kinds:
             near = difflib.get_close_matches(column, self.kinds, n=1, cutoff=0.4)
             hint = f" (the nearest is {near[0]!r})" if near else ""
+            others = ", or say 'file' if each file is of one" if key == "client" and len(self.files) > 1 else ""
             raise Mistake(
-                f"{key} = {column!r} is not a column of {self.name}{hint}: name one of {', '.join(self.kinds)}"
+                f"{key} = {column!r} is not a column of {self.name}{hint}: name one of {', '.join(self.kinds)}{others}"
             )
         if not readable(self.kinds[column]):
             raise Mistake(

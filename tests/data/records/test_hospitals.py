@@ -200,6 +200,15 @@ def test_a_hospital_without_rows_or_of_the_same_name(hospitals: Hospitals, tmp_p
         hospitals(nested.replace('client = "file"', 'client = "folder"'))
 
 
+def test_a_client_that_is_no_column_and_a_file_that_is_no_table(hospitals: Hospitals) -> None:
+    with pytest.raises(
+        Mistake, match=r"client = 'house' is not a column of files.*or say 'file' if each file is of one"
+    ):
+        hospitals(TABLE.replace('client = "file"', 'client = "house"'))
+    with pytest.raises(Mistake, match=r"row 1 of README.txt has 1 fields .* by a pattern, if it is no table"):
+        hospitals(README_txt="Read me: this is no table\n")
+
+
 def test_a_column_that_is_called_file_is_a_column(hospitals: Hospitals) -> None:
     records = hospitals(TABLE.replace('"sex"', '"file"'), REST.replace("categorical.sex = [0, 1]\n", ""))
     assert sorted(set(records.clients.tolist())) == ["0", "1"]  # and 1.0 is the client 1
