@@ -1,4 +1,4 @@
-"""Hospital records: from tables in CSV or Parquet, by a schema in TOML, to sparse features."""
+"""Hospital records: from tables of any kind, by a schema in TOML, to sparse features."""
 
 from hush.data.records.building import Records, build, fingerprint, split
 from hush.data.records.dealing import Dealt, deal
