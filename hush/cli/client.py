@@ -14,7 +14,7 @@ from hush.errors import Mistake, Stopped
 def client(
     kit: Annotated[Path, typer.Option(help="This site's kit: see `hush federation`.")],
     data: Annotated[
-        Path | None, typer.Option(help="This site's rows: an .npz, a schema.toml, a .csv or .parquet table.")
+        Path | None, typer.Option(help="This site's rows: an .npz, a schema.toml, a table or a folder of its files.")
     ] = None,
     accept: Annotated[str | None, typer.Option(metavar="DIGEST", help="Accept this charter, once.")] = None,
     show: Annotated[bool, typer.Option("--show", help="Print the charter that the server offers, and stop.")] = False,

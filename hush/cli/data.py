@@ -1,7 +1,6 @@
 """`hush data`: list, fetch and describe data sets."""
 
 import json
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +16,7 @@ from hush.errors import Mistake
 
 app = typer.Typer(help="List, fetch and describe data sets.", no_args_is_help=True)
 
+FEW = 12  # clients that are listed
 Facts = dict[str, Any]
 Show = Callable[[Facts, Console], None]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
@@ -77,18 +77,26 @@ def asked(question: str) -> bool:
 @app.command("describe")
 def describe(
     name: Annotated[
-        list[str], typer.Argument(help="A known set, an .npz file, a schema (.toml), or a raw table (.csv, .parquet).")
+        list[str],
+        typer.Argument(
+            help="A known set, an .npz file, a schema (.toml), or a raw table: a file, a folder, a pattern."
+        ),
     ],
     draft: Annotated[bool, typer.Option("--draft", help="Print a first schema for one or two raw tables.")] = False,
+    label: Annotated[str | None, typer.Option(metavar="COLUMN", help="For --draft: the column to predict.")] = None,
+    client: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="For --draft: the hospital's column, or file or folder.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Write the draft to this file instead.")] = None,
     as_json: Json = False,
 ) -> None:
     """What a set holds; for a schema, what each rule kept and dropped; for a raw table, its columns."""
     if draft:
-        _draft([Path(path) for path in name], out, as_json)
+        _draft([Path(path) for path in name], label, client, out, as_json)
         return
-    if out is not None:
-        raise Mistake(f"--out {out} is for --draft: add it, or leave --out out")
+    for option, value in (("--out", out), ("--label", label), ("--client", client)):
+        if value is not None:
+            raise Mistake(f"{option} {value} is for --draft: add it, or leave {option} out")
     if len(name) > 1:
         raise Mistake(f"{len(name)} names are too many: describe one at a time, or two tables with --draft")
     facts, show = _facts(name[0])
@@ -101,10 +109,12 @@ def describe(
 def _facts(name: str) -> tuple[Facts, Show]:
     """What there is to say of it, and how to show that."""
     from hush.data import summary
+    from hush.data.known import SETS
     from hush.data.registry import schema_of
 
     path = Path(name)
-    if path.suffix.lower() in (".csv", ".parquet") or (os.sep in name and path.is_dir()):
+    there = path.exists() or any(sign in name for sign in "*?[") or path.suffix.lower() in (".csv", ".parquet", ".xlsx")
+    if there and name not in SETS and path.suffix.lower() not in (".npz", ".toml"):
         return summary.table_summary(path), _show_table
     place = schema_of(name)
     if place is not None:
@@ -112,17 +122,17 @@ def _facts(name: str) -> tuple[Facts, Show]:
     return summary.summary(name), _show_set
 
 
-def _draft(paths: list[Path], out: Path | None, as_json: bool) -> None:
+def _draft(paths: list[Path], label: str | None, client: str | None, out: Path | None, as_json: bool) -> None:
     from hush.data.records.draft import draft
 
     if as_json:
         raise Mistake("--draft writes TOML, not JSON: leave --json out")
     if out is None:  # as if it were written here: hush data describe FILE --draft > schema.toml
-        typer.echo(draft(paths, Path()), nl=False)
+        typer.echo(draft(paths, Path(), label, client), nl=False)
         return
     if out.exists():
         raise Mistake(f"{out} is there already: choose another --out, or remove it")
-    text = draft(paths, out.parent)
+    text = draft(paths, out.parent, label, client)
     files.write(out, text.encode())
     typer.echo(f"{out}: a first schema; check every line, then hush data describe {out}")
 
@@ -151,11 +161,22 @@ def _show_records(facts: Facts, console: Console) -> None:
         f" ({facts['label_share']:.2%} not 0)",
         f"features: {facts['width']:,} ({', '.join(f'{group}: {n:,}' for group, n in facts['features'].items())}),"
         f" {facts['set_per_row']:.1f} set in a row",
+        *_each(facts["by_client"]),
         *_virtual(facts["deal"]),
         *(f"fitted on the data: {line}" for line in facts["fitted"] or ["nothing"]),
     ]
     for line in lines:
         console.print(line, soft_wrap=True, highlight=False, markup=False)
+
+
+def _each(clients: Facts) -> list[str]:
+    """A line for each client, if they are few; without both labels its rows teach little, and test nothing."""
+    lines = []
+    for name, client in clients.items() if len(clients) <= FEW else ():
+        rows, ones = client["rows"], client["not_0"]
+        alone = "; all have one label" if ones in (0, rows) else ""
+        lines.append(f"client {name}: {rows:,} rows, {ones:,} of a label that is not 0{alone}")
+    return lines
 
 
 def _virtual(dealt: Facts | None) -> list[str]:
@@ -169,8 +190,9 @@ def _virtual(dealt: Facts | None) -> list[str]:
 
 
 def _show_table(facts: Facts, console: Console) -> None:
+    several = f" of {facts['files']} files" if facts["files"] > 1 else ""
     heads = (Column(head, overflow="fold") for head in ("column", "holds", "distinct", "missing", "values"))
-    table = Table(*heads, title=f"{escape(facts['name'])}: {facts['rows']:,} rows")
+    table = Table(*heads, title=f"{escape(facts['name'])}: {facts['rows']:,} rows{several}")
     for column in facts["columns"]:
         values = ", ".join(column["values"])
         if column["lowest"] is not None:
@@ -178,6 +200,8 @@ def _show_table(facts: Facts, console: Console) -> None:
         numbers = (f"{column[key]:,}" for key in ("distinct", "missing"))
         table.add_row(escape(column["name"]), column["kind"], *numbers, escape(values))
     console.print(table)
+    if not facts["header"]:
+        console.print("no header: the columns are called c1, c2, ... here", highlight=False, soft_wrap=True)
     console.print("a first schema: the same command with --draft", highlight=False, soft_wrap=True)
 
 

@@ -15,7 +15,7 @@ import torch
 
 from hush.data import npz
 from hush.data.fetch import Say, fetch, say_aloud, tables
-from hush.data.known import Known, Read, known
+from hush.data.known import SETS, Known, Read, known
 from hush.data.samples import Samples
 from hush.errors import Mistake
 
@@ -132,6 +132,11 @@ def schema_of(name: str | Path, say: Say = say_aloud) -> tuple[Path, str] | None
     path = Path(name)
     if path.suffix == ".toml":
         return path, f"schema {path.name}"
+    if path.suffix != ".npz" and str(name) not in SETS and path.exists():
+        raise Mistake(
+            f"{name} is a table, and a schema says what is in it: draft one with"
+            f" `hush data describe {name} --draft --out schema.toml`, and give that"
+        )
     return None if path.suffix == ".npz" or known(str(name)).tables is None else tables(str(name), say)
 
 
@@ -155,6 +160,11 @@ def _from_records(
 ) -> DataSet:
     from hush.data.records import deal, split
 
+    if bool((found.targets == found.targets[0]).all()):
+        raise Mistake(
+            f"all {len(found.targets)} rows that {source} keeps have the label {int(found.targets[0])}, so there is"
+            " nothing to learn: check label and positive"
+        )
     whole, public = Samples(found.inputs, found.targets), None
     notes = (*notes, *(f"fitted on the records: {line}" for line in found.fitted))
     if wanted is None:

@@ -44,7 +44,8 @@ def summary(name: str | Path, say: Say = say_aloud) -> dict[str, Any]:
 def records_summary(name: str, path: Path, say: Say = say_aloud) -> dict[str, Any]:
     """What each rule kept and dropped, the features by group, the clients' rows, the labels, what was fitted."""
     found, wanted = records(path, say), dealing(path)
-    _, sizes = np.unique(found.clients, return_counts=True)
+    names, which, sizes = np.unique(found.clients, return_inverse=True, return_counts=True)
+    ones = np.bincount(which, found.targets.numpy() > 0)
     labels, counts = torch.unique(found.targets, return_counts=True)
     return {
         "name": name,
@@ -58,6 +59,10 @@ def records_summary(name: str, path: Path, say: Say = say_aloud) -> dict[str, An
             "fewest": int(sizes.min()),
             "most": int(sizes.max()),
             "mean": float(sizes.mean()),
+        },
+        "by_client": {
+            str(name): {"rows": int(rows), "not_0": int(many)}
+            for name, rows, many in zip(names, sizes, ones, strict=True)
         },
         "labels": dict(zip(map(str, labels.tolist()), counts.tolist(), strict=True)),
         "label_share": float((found.targets > 0).float().mean()),
@@ -89,4 +94,10 @@ def table_summary(path: Path) -> dict[str, Any]:
     from hush.data.records.look import look  # polars is slow to import
 
     found = look(path)
-    return {"name": path.name, "rows": found.rows, "columns": [asdict(column) for column in found.columns]}
+    return {
+        "name": path.name,
+        "files": found.files,
+        "header": found.named,
+        "rows": found.rows,
+        "columns": [asdict(column) for column in found.columns],
+    }

@@ -24,7 +24,7 @@ from hush.random.seeds import PublicSeed
 if TYPE_CHECKING:
     from hush.data.records.schema import Schema
 
-TABLES = (".csv", ".parquet")
+_OTHERS = (".npz", ".toml")  # of what a site gives, all else is a table
 MOST = 2**28  # weights of a model, and a side of a row: what a site makes because a server says so
 
 
@@ -124,14 +124,22 @@ class Brief:
         others = (main.label, main.patient, ages, keep.stay, keep.admitted, keep.discharged)
         return (*wanted.numeric, *wanted.categorical, *wanted.codes, *filter(None, others), *keep.exclude)
 
+    @property
+    def names_columns(self) -> bool:
+        """Whether the charter, and not a site's own table, says what the columns are called."""
+        return self.schema is not None and self._described().main.columns is not None
+
     def _described(self) -> "Schema":
-        """The schema of tables."""
+        """The schema of tables. Where a site's rows are is for the site to say, never for a server."""
         from hush.data.records.schema import Schema
 
         try:
-            return Schema.model_validate(self.schema)
+            schema = Schema.model_validate(self.schema)
         except ValueError as error:
             raise Refused(f"the charter's schema is none ({type(error).__name__})") from None
+        if any(source.query is not None for source in (schema.main, *schema.codes)):
+            raise Refused("the charter's schema has a query, which a site does not run for a server")
+        return schema
 
     @property
     def trained(self) -> Engine:
@@ -161,17 +169,15 @@ class Brief:
         return population.featured(alone, settings, say).train
 
     def _read(self, place: Path, folder: Path, say: Say) -> DataSet:
-        if place.suffix in TABLES:
+        if is_table(place):
             return self._table(place, folder, say)
-        if place.suffix not in (".npz", ".toml"):
-            raise Mistake(f"{place} is no data of a site: give an .npz, a schema.toml, a .csv or a .parquet")
         return population.found(str(place), self.seed, "train") if place.suffix == ".npz" else _all(place, say)
 
     def _table(self, place: Path, folder: Path, say: Say) -> DataSet:
         if self.schema is None:
             raise Mistake(f"{place} is a table, and this federation has no schema for tables: give an .npz file")
-        if not place.is_file():
-            raise Mistake(f"{place} is not there: give the table with this site's rows")
+        if not place.exists():
+            raise Mistake(f"{place} is not there: give the table with this site's rows, or the folder of its files")
         schema = self._described()
         if schema.table is None:
             raise Mistake("the federation's records are in two tables: write a schema.toml that names yours")
@@ -182,6 +188,11 @@ class Brief:
         table = schema.table.model_copy(update={"path": str(place.resolve())})
         features = schema.features.model_copy(update={"vocabulary": words})
         return _whole(schema.model_copy(update={"table": table, "features": features}), place.stem, say)
+
+
+def is_table(place: Path) -> bool:
+    """Whether a site's rows are a table, or a folder of its files, that the charter's schema describes."""
+    return place.suffix.lower() not in _OTHERS
 
 
 def brief(ready: Prepared, engine: str) -> Brief:
@@ -225,8 +236,10 @@ def _schema(name: str) -> tuple[dict[str, Any] | None, list[str] | None]:
     known = schema.model_dump(mode="json", exclude_none=True, exclude={"deal"})
     words = known["features"].pop("vocabulary", None)
     for table in (known.get("table"), known.get("admissions"), *known.get("codes", ())):
-        if table is not None:
-            table["path"] = Path(table["path"]).name
+        if table is not None:  # where the server's own rows are is nobody's business
+            table["path"] = Path(table.get("path", "rows")).name
+            table.pop("database", None)
+            table.pop("query", None)
     return known, None if words is None else Path(words).read_text().split()
 
 

@@ -17,7 +17,7 @@ from hush.core.task import Population
 from hush.data import files
 from hush.data.samples import Samples, Split
 from hush.errors import Mistake, Refused
-from hush.experiment.brief import TABLES, Brief
+from hush.experiment.brief import Brief, is_table
 from hush.experiment.consent import described
 from hush.experiment.offer import Offer, opened
 from hush.experiment.rules import Rules
@@ -130,7 +130,7 @@ class Office:
             return {"records": None}
         brief = Brief.read(str(facts.get("problem")))
         rows = self._own(brief)
-        if asked and brief.schema is not None and self.data is not None and self.data.suffix in TABLES:
+        if asked and brief.schema is not None and self.data is not None and is_table(self.data):
             self._tell(json.dumps([brief.schema, brief.vocabulary], sort_keys=True))
         self.say("data", records=len(rows), told=asked)
         return {"records": len(rows) if asked else None}
@@ -184,6 +184,11 @@ class Office:
             raise Mistake("this site's rows are needed: name them with --data")
         if brief.json not in self._rows:
             self.rules.check_columns(brief.used)
+            if self.rules.columns and brief.names_columns and is_table(self.data):
+                raise Refused(
+                    "the charter says what the columns of a table without a header are called, and this site offers"
+                    " columns by name: give a schema.toml of your own with --data"
+                )
             found = brief.rows(self.data, self.own.state)
             most = len(found) if self.rules.rows is None else min(self.rules.rows, len(found))
             self._rows[brief.json] = found if most == len(found) else found.rows(torch.arange(most))

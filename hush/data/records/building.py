@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,17 +13,20 @@ import polars as pl
 import torch
 from torch import Tensor
 
-from hush.data.records import codes, features
+from hush.data.records import codes, features, labels, queries
 from hush.data.records.features import Block
-from hush.data.records.rules import Rule, kept
+from hush.data.records.places import FROM_PATH, digest, files
+from hush.data.records.queries import Answers
+from hush.data.records.rules import kept
 from hush.data.records.schema import Schema
-from hush.data.records.tables import digest, files, open_table, reporting
+from hush.data.records.sieve import Rule
+from hush.data.records.tables import open_table, reporting
 from hush.data.sparse import Sparse
 from hush.errors import Mistake
 from hush.random.seeds import PublicSeed
 
 Array = np.ndarray[Any, Any]
-FORMAT = "records 1"  # to be raised when the same files would become other features
+FORMAT = "records 2"  # to be raised when the same files would become other features
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,11 +48,18 @@ class Records:
     patients: Array | None = None
 
 
-def fingerprint(schema: Schema) -> str:
-    """SHA-256 of the schema and of the content of every file that it names, wherever they lie."""
-    words = schema.features.vocabulary
-    paths = [*files(schema.main.path), *(path for part in schema.codes for path in files(part.path))]
-    places = {"path", "vocabulary"}
+def fingerprint(schema: Schema, asked: Answers | None = None) -> str:
+    """SHA-256 of the schema and of what every source holds, wherever they lie. `asked`: the answers to its queries."""
+    words, asked = schema.features.vocabulary, queries.ask(schema) if asked is None else asked
+    named = schema.main.client in FROM_PATH
+    held = []
+    for source in (schema.main, *schema.codes):
+        if source.path is None:
+            held.append(queries.digest(asked[str(source.database), str(source.query)]))
+            continue
+        with reporting(source.path):
+            held.append(digest(files(source.path), _called if named else lambda path: ""))
+    places = {"path", "database", "query"}
     plain = schema.model_dump_json(
         exclude={
             "admissions": places,
@@ -59,47 +70,55 @@ def fingerprint(schema: Schema) -> str:
         }
     )
     listed = digest(files(words)) if words is not None else "none"
-    return hashlib.sha256(f"{FORMAT} {plain} {digest(paths)} {listed}".encode()).hexdigest()
+    return hashlib.sha256(f"{FORMAT} {plain} {held} {listed}".encode()).hexdigest()
 
 
-def build(schema: Schema, say: Callable[[str], None] = lambda line: None) -> Records:
-    """Read the tables, keep what the rules keep, and make features: numbers, then categories, then codes by name."""
+def _called(path: Path) -> str:
+    return f"{path.resolve().parent.name}/{path.name}"
+
+
+def build(schema: Schema, say: Callable[[str], None] = lambda line: None, asked: Answers | None = None) -> Records:
+    """Read the tables, keep what the rules keep, and make features: numbers, then categories, then codes by name.
+
+    `asked`: the answers to the schema's queries, where they are there already.
+    """
+    asked = queries.ask(schema) if asked is None else asked
     wanted, main = schema.features, schema.main
-    table = open_table(main)
+    table = open_table(main, asked, main.client)
     columns = {
         table.check(column, f"features.{kind}")
         for kind in ("numeric", "categorical", "codes")
         for column in getattr(wanted, kind)
     }
     say(f"reading {table.name}")
-    sieve = kept(table, main, schema.keep, columns)
+    sieve = kept(table, main, schema.keep, columns, bool(schema.codes))
     with reporting(table.name):
         ids = table.lazy.select(main.id).collect() if main.id is not None and schema.codes else pl.DataFrame()
     features.check_numbers(sieve, wanted)
+    features.check_categories(sieve, wanted)
     fitted = features.cut_clients(sieve, main, schema.keep.min_rows_per_client)
     if not len(sieve.frame):
         lost = ", ".join(f"{rule.name} {rule.dropped}" for rule in sieve.counts if rule.dropped)
         raise Mistake(f"no row of {table.name} is left (dropped: {lost}): loosen the rules of [keep]")
     blocks = [features.numeric(sieve, column, number) for column, number in wanted.numeric.items()]
     blocks += [features.categorical(sieve, column, levels) for column, levels in wanted.categorical.items()]
-    targets = torch.from_numpy(features.labels(sieve, main))
+    targets = torch.from_numpy(labels.labels(sieve, main))
     found = None
     if schema.codes or wanted.codes:
-        found = codes.pairs(schema, sieve, ids, say)
+        found = codes.pairs(schema, sieve, ids, say, asked)
     groups = [(block.group, len(block.names)) for block in blocks]
     names = [name for block in blocks for name in block.names]
-    text = table.text(main.client)
     patients = None
     if main.patient is not None:
         patients = sieve.frame.select(table.text(main.patient).rank("dense") - 1).to_series().to_numpy()
     return Records(
         _sparse(blocks, found, len(targets)),
         targets,
-        sieve.frame.select(text).to_series().to_numpy().astype(np.str_),
+        sieve.frame.select(table.client(main.client)).to_series().to_numpy().astype(np.str_),
         (*names, *(found.names if found else ())),
         (*sieve.counts, *(found.counts if found else ())),
         (*(line for block in blocks for line in block.fitted), *fitted, *(found.fitted if found else ())),
-        fingerprint(schema),
+        fingerprint(schema, asked),
         (*groups, *([("codes", len(found.names))] if found else [])),
         None if patients is None else patients.astype(np.int64),
     )

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from hush.data.records.rules import Rule, Sieve, refusal
-from hush.data.records.schema import Codes, Schema
-from hush.data.records.tables import ROW, Table, open_table, reporting
+from hush.data.records.queries import Answers
+from hush.data.records.schema import Schema
+from hush.data.records.sieve import Rule, Sieve, refusal
+from hush.data.records.sources import Codes
+from hush.data.records.tables import FILE, ROW, Table, open_table, reporting
 from hush.errors import Mistake
 
 Array = np.ndarray[Any, Any]
@@ -33,7 +35,7 @@ class Pairs:
 
 @dataclass(frozen=True, eq=False)
 class _Origin:
-    """Lazy rows (ROW, place, code, kind), and how many there are of each kind and good code."""
+    """Lazy rows (FILE, ROW, place, code, kind), and how many there are of each kind and good code."""
 
     table: Table
     column: str
@@ -44,13 +46,14 @@ class _Origin:
         return int(self.tally.filter(kind=kind)["len"].sum())
 
 
-def pairs(schema: Schema, sieve: Sieve, ids: pl.DataFrame, say: Callable[[str], None]) -> Pairs:
-    """The codes of the kept rows. `ids` are those of every admission, kept or not."""
+def pairs(schema: Schema, sieve: Sieve, ids: pl.DataFrame, say: Callable[[str], None], asked: Answers) -> Pairs:
+    """The codes of the kept rows. `ids` are those of every admission, kept or not; `asked` the answers to queries."""
     origins = [_wide(sieve, column) for column in schema.features.codes]
     counts: list[Rule] = []
     for source in schema.codes:
-        say(f"counting the codes of {Path(source.path).name}")
-        origin = _long(source, sieve, ids, str(schema.main.id))
+        table = open_table(source, asked)
+        say(f"counting the codes of {table.name}")
+        origin = _long(table, source, sieve, ids, str(schema.main.id))
         counts += _counted(origin, source)
         origins.append(origin)
     seen = pl.concat([origin.tally.filter(kind=_GOOD).select("code", "len") for origin in origins])
@@ -80,13 +83,12 @@ def pairs(schema: Schema, sieve: Sieve, ids: pl.DataFrame, say: Callable[[str], 
 def _wide(sieve: Sieve, column: str) -> _Origin:
     code = sieve.table.text(column)
     rows = sieve.frame.with_row_index("place").lazy()
-    rows = rows.select(ROW, pl.col("place").cast(pl.Int32), code=code).drop_nulls("code")
+    rows = rows.select(FILE, ROW, pl.col("place").cast(pl.Int32), code=code).drop_nulls("code")
     rows = rows.with_columns(kind=pl.lit(_GOOD, dtype=pl.Int8))
     return _Origin(sieve.table, column, rows, rows.group_by("kind", "code").len().collect())
 
 
-def _long(source: Codes, sieve: Sieve, ids: pl.DataFrame, id_column: str) -> _Origin:
-    table = open_table(source)
+def _long(table: Table, source: Codes, sieve: Sieve, ids: pl.DataFrame, id_column: str) -> _Origin:
     roles = {"codes.admission": source.admission, "codes.code": source.code}
     roles |= {"codes.day": source.day} if source.day is not None else {}
     for role, column in roles.items():
@@ -105,7 +107,7 @@ def _long(source: Codes, sieve: Sieve, ids: pl.DataFrame, id_column: str) -> _Or
         day = table.number(source.day)
         today, odd = day == source.day_is, day.is_null() & table.text(source.day).is_not_null()
     code = pl.lit(source.prefix) + table.text(source.code) if source.prefix else table.text(source.code)
-    chosen = table.rows().select(ROW, key=by_code, code=code, today=today.fill_null(False), odd=odd)
+    chosen = table.lazy.select(FILE, ROW, key=by_code, code=code, today=today.fill_null(False), odd=odd)
     kind = (
         pl.when(pl.col("odd")).then(_ODD)
         .when(pl.col("place").is_null()).then(_NOWHERE)
@@ -115,7 +117,7 @@ def _long(source: Codes, sieve: Sieve, ids: pl.DataFrame, id_column: str) -> _Or
         .otherwise(_GOOD)
         .cast(pl.Int8)
     )  # fmt: skip
-    rows = chosen.join(every, on="key", how="left").select(ROW, "place", "code", kind=kind)
+    rows = chosen.join(every, on="key", how="left").select(FILE, ROW, "place", "code", kind=kind)
     good = pl.when(pl.col("kind") == _GOOD).then("code").alias("code")
     with reporting(table.name):
         tally = rows.select("kind", good).group_by("kind", "code").len().collect(engine="streaming")
@@ -148,8 +150,12 @@ def _counted(origin: _Origin, source: Codes) -> list[Rule]:
 
 def _first(origin: _Origin, wrong: pl.Expr, column: str) -> pl.DataFrame:
     """The first row that is wrong, with the value that stands in the file; only looked for before a refusal."""
-    first = origin.rows.filter(wrong).select(pl.col(ROW).min()).collect(engine="streaming").item()
-    return origin.table.rows().filter(pl.col(ROW) == first).select(ROW, column).collect(engine="streaming")
+    firsts = dict(
+        origin.rows.filter(wrong).group_by(FILE).agg(pl.col(ROW).min()).collect(engine="streaming").iter_rows()
+    )
+    file = next(label for label in origin.table.files if label in firsts)
+    there = (pl.col(ROW) == firsts[file]) & (pl.col(FILE) == file)
+    return origin.table.lazy.filter(there).select(ROW, FILE, column).collect(engine="streaming")
 
 
 def _vocabulary(path: str | None) -> list[str] | None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
-from hush.data.records.look import NUMERIC, UNUSED, Column, Look, look
+from hush.data.records.look import NUMERIC, SHOWN, UNUSED, Column, Look, backwards, look
 from hush.errors import Mistake
 
 _CLIENT = r"hospital|clinic|house|site|cent(er|re)|facility|provider|institution|client|ward|krankenhaus|hopital"
@@ -25,51 +25,40 @@ SHORT = 12  # a column with fewer values is a category, whatever its name
 UNIQUE = 0.95  # share of the rows that an id distinguishes, at least: a few may be there twice
 
 
-def draft(paths: list[Path], folder: Path) -> str:
+def draft(paths: list[Path], folder: Path, label: str | None = None, client: str | None = None) -> str:
     """The TOML of a first schema; the paths in it are those from `folder`, where it shall lie.
 
-    One table is taken as wide. Of two, the one whose column repeats the other's id is the table of codes.
+    One table is taken as wide. Of two, the one whose column repeats the other's id is the table of codes. `label` and
+    `client` are columns that the user names; without a client, each of several files is one.
     """
     if len(paths) > 2:
-        raise Mistake(f"{len(paths)} tables are too many for a draft: name the admissions and one table of codes")
+        raise Mistake(
+            f"{len(paths)} tables are too many for a draft: name the admissions and one table of codes, or the folder"
+            " of a table in several files"
+        )
     tables = [look(path) for path in paths]
     if len(tables) == 1:
-        return _written(tables[0], None, folder)
+        return _written(tables[0], None, folder, label, client)
     for main, other in (tables, tables[::-1]):
         if _id(main) is not None and _pick(other.columns, _CODE, lambda c: True) and _link(main, other):
-            return _written(main, other, folder)
+            return _written(main, other, folder, label, client)
     raise Mistake(
         f"{paths[0]} and {paths[1]} do not look like admissions and their codes: one needs an id without repeats,"
         " the other a column of the same name and a column of codes; draft the first alone"
     )
 
 
-def _written(main: Look, codes: Look | None, folder: Path) -> str:
-    columns, used = main.columns, set[str]()
-
-    def take(found: Column | None) -> Column | None:
-        used.update({found.name} if found else ())
-        return found
-
-    id_column = take(_id(main))
+def _written(main: Look, codes: Look | None, folder: Path, label: str | None, client: str | None) -> str:
+    columns, used = main.columns, {name for name in (label, client) if name is not None}
+    id_column = _id(main, used)
+    used |= {id_column.name} if id_column else set()
+    holder = client or _client(main, used)
+    used.add(holder)
+    predicted = _label(main, label, used)
+    used.add(predicted.name)
     left = _without(columns, used)
-    client = take(_pick(left, _CLIENT, lambda c: not c.missing and c.distinct * 2 <= main.rows))
-    left = _without(columns, used)
-    label = take(_pick(left, _LABEL, lambda c: c.distinct == 2))
-    left = _without(columns, used)
-    patient = take(_pick(left, _PATIENT, lambda c: not c.missing and c.distinct > FEW))
-    for found, what, pattern in (
-        (client, "the client (hospital)", _CLIENT),
-        (label, "the label, with two values", _LABEL),
-    ):
-        if found is None:
-            names = ", ".join(column.name for column in columns)
-            raise Mistake(
-                f"no column of {main.path.name} looks like {what} (there are: {names}): rename one to"
-                f" {pattern.split('|')[0].strip('^$')!r}, or write the schema by hand"
-            )
-    assert client is not None
-    assert label is not None
+    patient = _pick(left, _PATIENT, lambda c: not c.missing and c.distinct > FEW)
+    used |= {patient.name} if patient else set()
     lines = [
         "# A first schema, guessed from the columns: check every line. Paths are read from this file's folder.",
         "",
@@ -77,13 +66,12 @@ def _written(main: Look, codes: Look | None, folder: Path) -> str:
         *_source(main, folder),
         *([f"id = {_text(id_column.name)}"] if id_column else []),
         *([f"patient = {_text(patient.name)}"] if patient else []),
-        f"client = {_text(client.name)}",
-        f"label = {_text(label.name)}",
+        f"client = {_text(holder)}" + _called(main, holder),
+        f"label = {_text(predicted.name)}",
+        *_classes(predicted),
     ]
-    if set(label.values) != {"0", "1"}:
-        lines.append(f"positive = [{_text(label.values[-1])}]  # guessed: the rarer of {' and '.join(label.values)}")
-    if label.missing:
-        lines.append(f'unlabelled = "drop"  # {label.missing} rows have no label')
+    if predicted.missing:
+        lines.append(f'unlabelled = "drop"  # {predicted.missing} rows have no label')
     if codes:
         link = _link(main, codes)
         code = _pick(_without(codes.columns, {str(link)}), _CODE, lambda c: True)
@@ -97,14 +85,74 @@ def _written(main: Look, codes: Look | None, folder: Path) -> str:
             f"code = {_text(code.name)}",
         ]
         lines += [f"day = {_text(day.name)}", "day_is = 1"] if day else []
-    lines += _features(_without(columns, used), codes is not None)
+    lines += _features(main, _without(columns, used), codes is not None)
     if id_column and id_column.distinct < main.rows:
         again = main.rows - id_column.distinct
-        lines.append(f'# duplicates = "first"  # {again} rows repeat an id, and are refused without this line')
+        lines.append(f'duplicates = "first"  # {again} rows repeat an id; without this line they are refused')
     return "\n".join([*lines, ""])
 
 
-def _features(columns: list[Column], has_codes: bool) -> list[str]:
+def _client(main: Look, used: set[str]) -> str:
+    """The column that looks like the hospital, or the file's name where there are several files."""
+    found = _pick(_without(main.columns, used), _CLIENT, lambda c: not c.missing and c.distinct * 2 <= main.rows)
+    if found is not None:
+        return found.name
+    if main.files > 1:
+        return "file"
+    raise Mistake(
+        f"no column of {main.path.name} looks like the client (hospital; there are: {_names(main)}): name it with"
+        " --client COLUMN, or say --client file if the whole file is of one"
+    )
+
+
+def _called(main: Look, holder: str) -> str:
+    return "" if holder in [c.name for c in main.columns] else "  # the name of each file, without its end"
+
+
+def _label(main: Look, wanted: str | None, used: set[str]) -> Column:
+    """The column that the user names, or one with two values that looks like a label."""
+    if wanted is not None:
+        found = next((c for c in main.columns if c.name == wanted), None)
+        if found is None:
+            raise Mistake(f"--label {wanted} is not a column of {main.path.name}: name one of {_names(main)}")
+        if found.distinct < 2 or found.distinct > SHOWN or found.kind.endswith(UNUSED):
+            raise Mistake(
+                f"--label {wanted} has {found.distinct} different values in {main.path.name}: name a column with 2 to"
+                f" {SHOWN}, or write the schema by hand"
+            )
+        return found
+    found = _pick(_without(main.columns, used), _LABEL, lambda c: c.distinct == 2)
+    if found is None:
+        raise Mistake(
+            f"no column of {main.path.name} looks like the label, with two values (there are: {_names(main)}): name it"
+            " with --label COLUMN"
+        )
+    return found
+
+
+def _classes(label: Column) -> list[str]:
+    """Which values are 1; none where the column has the classes 0, 1, ... themselves."""
+    numbers = [str(n) for n in range(label.distinct)]
+    if sorted(label.values) == numbers:
+        ones = ", ".join(numbers[1:])
+        return (
+            [f"# positive = [{ones}]  # in place of {label.distinct} classes, a yes or no"] if len(numbers) > 2 else []
+        )
+    rare, others = label.values[-1], label.values[:-1]
+    zeros = ", ".join(map(_text, others))
+    return [
+        f"positive = [{_text(rare)}]  # guessed: the rarer of {' and '.join(label.values)}"
+        if len(others) == 1
+        else f"positive = [{_text(rare)}]  # guessed: the rarest; these count as 0, move those that are 1",
+        *([f"negative = [{zeros}]"] if len(others) > 1 else []),
+    ]
+
+
+def _names(main: Look) -> str:
+    return ", ".join(column.name for column in main.columns)
+
+
+def _features(main: Look, columns: list[Column], has_codes: bool) -> list[str]:
     """The [features] and [keep] tables: numbers and few-valued texts are features, dates give the stay."""
     dates = [column for column in columns if column.kind == "date"]
     came = _pick(dates, _CAME, lambda c: not c.missing)
@@ -137,6 +185,11 @@ def _features(columns: list[Column], has_codes: bool) -> list[str]:
     lines += ["", "[keep]"]
     if came and left:
         lines += [f"admitted = {_text(came.name)}", f"discharged = {_text(left.name)}", "# min_days = 3"]
+        wrong = backwards(main, came.name, left.name)
+        if wrong:
+            lines.append(
+                f'wrong_dates = "drop"  # {wrong} rows end before they begin; without this line they are refused'
+            )
     lines += ["# min_age = 18", "# min_rows_per_client = 1000", *(["# rare_codes = 100"] if codes or has_codes else [])]
     named = {c.name for c in [*numbers, *codes, *levels, *(c for c in (came, left) if c)]}
     rest = [c for c in columns if c.name not in named]
@@ -148,15 +201,29 @@ def _features(columns: list[Column], has_codes: bool) -> list[str]:
 
 
 def _source(table: Look, folder: Path) -> list[str]:
+    source = table.source
     lines = [f"path = {_text(os.path.relpath(table.path, folder))}"]
-    lines += [f"separator = {_text(table.separator)}"] if table.separator != "," else []
-    lines += [f"decimal = {_text(table.decimal)}"] if table.decimal != "." else []
-    return [*lines, *([f"missing = [{', '.join(map(_text, table.missing))}]"] if table.missing else [])]
+    if source.columns is not None:
+        note = "" if table.named else "  # no file has names for them: give better ones"
+        lines.append(f"columns = [{', '.join(map(_text, source.columns))}]{note}")
+    lines += [f"separator = {_text(source.separator)}"] if source.separator is not None else []
+    lines += [f"encoding = {_text(source.encoding)}  # guessed, as it is not UTF-8"] if source.encoding else []
+    if isinstance(source.decimal, dict):
+        signs = ", ".join(f"{_text(file)} = {_text(sign)}" for file, sign in source.decimal.items())
+        lines.append(f"decimal = {{ {signs} }}")
+    elif source.decimal != ".":
+        lines.append(f"decimal = {_text(source.decimal)}")
+    if table.missing:
+        low = ", ".join(table.sentinels)
+        note = f"  # {low}: as no other number is below 0; take it out if it is one" if low else ""
+        lines.append(f"missing = [{', '.join(map(_text, table.missing))}]{note}")
+    return lines
 
 
-def _id(table: Look) -> Column | None:
+def _id(table: Look, used: Collection[str] = ()) -> Column | None:
     """The column that distinguishes the rows, but for a few that repeat one."""
-    fits = [c for c in table.columns if not c.missing and c.kind != "number" and c.distinct >= UNIQUE * table.rows]
+    free = _without(table.columns, used)
+    fits = [c for c in free if not c.missing and c.kind != "number" and c.distinct >= UNIQUE * table.rows]
     others = [c for c in fits if not re.search(_PATIENT, c.name, re.I)]
     return _pick([*others, *fits], _ID, lambda c: True)
 
@@ -174,7 +241,7 @@ def _pick(columns: Iterable[Column], pattern: str, fits: Callable[[Column], bool
     return next((c for c in named if fits(c)), None)
 
 
-def _without(columns: Iterable[Column], used: set[str]) -> list[Column]:
+def _without(columns: Iterable[Column], used: Collection[str]) -> list[Column]:
     return [column for column in columns if column.name not in used]
 
 

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from hush.data.records.rules import Rule, Sieve
-from hush.data.records.schema import Features, Main, Numeric, Value
-from hush.data.records.tables import written
+from hush.data.records.schema import Categorical, Features, Numeric
+from hush.data.records.sieve import Rule, Sieve, unknown
+from hush.data.records.sources import Main, written
 from hush.errors import Mistake
 
 Array = np.ndarray[Any, Any]
-UNKNOWN = "Unknown"
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,12 +32,12 @@ def check_numbers(sieve: Sieve, features: Features) -> None:
     for column, wanted in features.numeric.items():
         value = sieve.table.number(column)
         sieve.parsed(column, value, "finite number")
-        unknown = sieve.table.text(column).is_null()
+        gone = sieve.table.text(column).is_null()
         if wanted.missing == "drop":
-            sieve.drop(f"no {column}", unknown, f"{column} is missing")
+            sieve.drop(f"no {column}", gone, f"{column} is missing")
         elif wanted.missing == "refuse":
             remedy = f"fill it in, or say how: numeric.{column}.missing = 'median', 'zero', 'drop' or a number"
-            sieve.refuse(column, unknown, remedy)
+            sieve.refuse(column, gone, remedy)
         outside = (value < (-np.inf if wanted.min is None else wanted.min)) | (
             value > (np.inf if wanted.max is None else wanted.max)
         )
@@ -50,7 +49,11 @@ def check_numbers(sieve: Sieve, features: Features) -> None:
         elif wanted.outside == "clamp":
             sieve.change(f"{column} outside", outside, f"{column} is not in {bounds}: taken as the nearer bound")
         else:
-            remedy = f"which is not in {bounds}: correct it, or say numeric.{column}.outside = 'clamp' or 'drop'"
+            found = sieve.frame.filter(outside)[column]
+            means = unknown(sieve.table, column, found[0]) if len(found) else ""
+            remedy = (
+                f"which is not in {bounds}: correct it, {means}, or say numeric.{column}.outside = 'clamp' or 'drop'"
+            )
             sieve.refuse(column, outside, remedy)
 
 
@@ -58,7 +61,7 @@ def cut_clients(sieve: Sieve, main: Main, least: int | None) -> tuple[str, ...]:
     """Take the clients with fewer than `least` rows, and count them; in words, if this was fitted."""
     if least is None:
         return ()
-    client = sieve.table.text(main.client)
+    client = sieve.table.client(main.client)
     before = sieve.frame.select(client.n_unique()).item()
     small = pl.len().over(client) < least
     sieve.drop("min_rows_per_client", small, f"the client has fewer than {least:,} rows")
@@ -93,37 +96,42 @@ def numeric(sieve: Sieve, column: str, wanted: Numeric) -> Block:
     return Block(column, (column,), np.zeros(len(value), np.int32), scaled.astype(np.float32), tuple(fitted))
 
 
-def categorical(sieve: Sieve, column: str, given: tuple[Value, ...]) -> Block:
-    """One column per level. What is missing or not in a given list is "Unknown", if that is a level, or refused."""
-    text, levels = sieve.table.text(column), tuple(map(written, given))
-    fitted: tuple[str, ...] = ()
+def check_categories(sieve: Sieve, features: Features) -> None:
+    """Refuse or drop categories that are missing, and apart from them those that are not in their list."""
+    for column, wanted in features.categorical.items():
+        text, levels = sieve.table.category(column), [written(level) for level in wanted.levels]
+        if wanted.unknown == "drop":
+            sieve.drop(f"no {column}", text.is_null(), f"{column} is missing")
+        elif wanted.unknown == "refuse":
+            remedy = f"fill it in, or say how: add 'Unknown' to categorical.{column} for such rows"
+            sieve.refuse(column, text.is_null(), remedy)
+        other = ~text.is_in(levels)
+        if levels and wanted.other == "drop":
+            sieve.drop(f"{column} other", other, f"{column} is not in its list")
+        elif levels and wanted.other == "refuse":
+            found = sieve.frame.filter(other).select(text.alias("value"))["value"]
+            seen = ", ".join(map(repr, found.value_counts(sort=True)["value"].head(5)))
+            remedy = (
+                f"which is not in categorical.{column} = {', '.join(levels[:8])}: correct it, or add to the list {seen}"
+            )
+            sieve.refuse(column, other, remedy)
+
+
+def categorical(sieve: Sieve, column: str, wanted: Categorical) -> Block:
+    """One column per level; a missing value, or one that is not in the list, is the level that the schema says."""
+    text = sieve.table.category(column)
+    names = tuple(level if isinstance(level, str) else written(level) for level in wanted.levels)
+    levels, fitted = tuple(map(written, wanted.levels)), tuple[str, ...]()
     if not levels:
         found = sieve.frame.select(text.unique().sort()).to_series()
         levels = tuple(level for level in found if level is not None)
-        if found.null_count() and UNKNOWN not in levels:
-            levels = (*levels, UNKNOWN)
-        fitted = (f"{column}: the list of its {len(levels)} values",)
-    outside = ~text.is_in(levels) | text.is_null()
-    if UNKNOWN in levels:
-        sieve.change(f"{column} unknown", outside, f"{column} is missing or not in its list: taken as {UNKNOWN}")
-    else:
-        remedy = f"which is not in categorical.{column}: correct it, or add it or {UNKNOWN!r} to the list"
-        sieve.refuse(column, outside, remedy)
-    place = pl.when(outside).then(pl.lit(UNKNOWN)).otherwise(text)
+        if found.null_count() and wanted.unknown not in levels:
+            levels = (*levels, wanted.unknown)
+        names, fitted = levels, (f"{column}: the list of its {len(levels)} values",)
+    sieve.change(f"{column} unknown", text.is_null(), f"{column} is missing: taken as {wanted.unknown}")
+    other = ~text.is_in(levels)
+    sieve.change(f"{column} other", other, f"{column} is not in its list: taken as {wanted.other}")
+    place = pl.when(other).then(pl.lit(wanted.other)).otherwise(pl.coalesce(text, pl.lit(wanted.unknown)))
     column_of = place.replace_strict(list(levels), range(len(levels)), return_dtype=pl.Int32)
     at = sieve.frame.select(column_of).to_series().to_numpy()
-    names = tuple(f"{column}={level}" for level in levels)
-    return Block(column, names, at, np.ones(len(at), np.float32), fitted)
-
-
-def labels(sieve: Sieve, main: Main) -> Array:
-    """0 or 1 by the positive values, or the integers from 0 that stand in the column; int64."""
-    text, number = sieve.table.text(main.label), sieve.table.number(main.label)
-    if main.positive is not None:
-        words = [written(value) for value in main.positive]
-        found: Array = sieve.frame.select(text.is_in(words)).to_series().to_numpy().astype(np.int64)
-        return found
-    odd = number.is_null() | (number < 0) | (number != number.floor()) | (number > 999)
-    sieve.refuse(main.label, odd, "which is no class 0, 1, ...: say which values are positive = [...]")
-    classes: Array = sieve.frame.select(number).to_series().to_numpy().astype(np.int64)
-    return classes
+    return Block(column, tuple(f"{column}={name}" for name in names), at, np.ones(len(at), np.float32), fitted)

@@ -8,14 +8,17 @@ from typing import Literal
 
 import polars as pl
 
-from hush.data.records.schema import Source
-from hush.data.records.tables import Table, files, open_table, readable, reporting
+from hush.data.records.guessing import written_as
+from hush.data.records.headings import MARKS
+from hush.data.records.places import files
+from hush.data.records.sources import ALL, Sign, Source
+from hush.data.records.tables import FILE, Table, open_table, readable, reporting
 
 ColumnKind = Literal["number", "integer", "date", "text", "empty", "list, not used", "bytes or times, not used"]
 NUMERIC = ("number", "integer")
 UNUSED = ", not used"  # the end of such a kind: no key of a schema can name the column
 SHOWN = 8  # values of a column with few
-MARKS = ("?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "Null", "null")  # often stand for "not known"
+SENTINELS = ("-9", "-99", "-999")  # stand for "not known" where nothing else is below 0
 
 
 @dataclass(frozen=True)
@@ -33,37 +36,69 @@ class Column:
 
 @dataclass(frozen=True)
 class Look:
-    """A table as its file has it; `missing` are the marks in it that were taken for "not known"."""
+    """A table as its files have it: `source` is what a schema would say of them.
+
+    sentinels  numbers among what is missing: -9 where no other number is below 0
+    named      whether the names of the columns stand in a file
+    """
 
     path: Path
-    separator: str
+    source: Source
     rows: int
     columns: tuple[Column, ...]
-    decimal: Literal[".", ","] = "."
-    missing: tuple[str, ...] = ()
+    files: int = 1
+    sentinels: tuple[str, ...] = ()
+    named: bool = True
+
+    @property
+    def separator(self) -> str:
+        """Of text; the comma where files differ, as each is then looked at."""
+        return self.source.separator or ","
+
+    @property
+    def decimal(self) -> Sign | dict[str, Sign]:
+        """The decimal sign of all files, or of those that have another than the point."""
+        return self.source.decimal
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The marks that were taken for "not known"."""
+        return tuple(map(str, self.source.missing))
 
 
 def look(path: Path) -> Look:
-    """Read a table through and say what its columns hold; CSV may be cut by , or ; or tab or |.
+    """Read a table through and say what its columns hold; text may be cut by , or ; or tab or |.
 
-    Marks such as NaN and ? are taken as missing. The decimal sign is a comma if a column makes sense only so.
+    Marks such as NaN and ? are taken as missing, and so is -9 where no other number of a column is below 0. The decimal
+    sign of a file is a comma if a column of it makes sense only so. Columns without a name are called c1, c2, ...
     """
-    first = files(path)[0]
-    separator = _separator(first) if first.suffix.lower() == ".csv" else ","
-    table = open_table(Source(path=str(path), separator=separator))
+    found = files(path)
+    source, named = written_as(path, found)
+    table = open_table(source)
     with reporting(str(path)):
         rows = int(table.lazy.select(pl.len()).collect(engine="streaming").item())
-        table = replace(table, missing=_marks(table))
+        marks = _marks(table)
+        table = replace(table, missing={ALL: marks})
         # Between commas, a quoted 1,200 is rather a thousand.
-        table = replace(table, decimal="," if separator != "," and _comma(table) else ".")
+        commas = tuple(label for label in table.files if source.separator != "," and _comma(table, label))
+        table = replace(table, commas=commas)
+        sentinels = _sentinels(table)
+        table = replace(table, missing={ALL: (*marks, *sentinels)})
         columns = tuple(_column(table, name, rows) for name in table.kinds)
-    return Look(path, separator, rows, columns, table.decimal, table.missing)
+    decimal: Sign | dict[str, Sign] = "."
+    if commas:
+        decimal = "," if len(commas) == len(table.files) else dict.fromkeys(commas, ",")
+    cut = None if source.separator == "," else source.separator
+    source = source.model_copy(update={"decimal": decimal, "missing": (*marks, *sentinels), "separator": cut})
+    return Look(path, source, rows, columns, len(found), sentinels, named)
 
 
-def _separator(path: Path) -> str:
-    with path.open("rb") as file:
-        head = next((line for line in file if line.strip()), b"")
-    return max((b",", b";", b"\t", b"|"), key=head.count).decode()
+def backwards(found: Look, came: str, left: str) -> int:
+    """How many rows have the second day before the first."""
+    table = open_table(found.source)
+    with reporting(str(found.path)):
+        wrong = (table.date(left, None) < table.date(came, None)).sum()
+        return int(table.lazy.select(wrong).collect(engine="streaming").item())
 
 
 def _texts(table: Table) -> list[str]:
@@ -76,21 +111,37 @@ def _marks(table: Table) -> tuple[str, ...]:
     if not names:
         return ()
     found = [
-        pl.any_horizontal((pl.col(name) == mark).any() for name in names).alias(str(n)) for n, mark in enumerate(MARKS)
+        pl.any_horizontal((pl.col(name).str.strip_chars() == mark).any() for name in names).alias(str(n))
+        for n, mark in enumerate(MARKS)
     ]
     there = table.lazy.select(found).collect(engine="streaming").row(0)
     return tuple(mark for mark, is_there in zip(MARKS, there, strict=True) if is_there)
 
 
-def _comma(table: Table) -> bool:
-    """Whether some column of text holds nothing but numbers, some of them with a comma."""
+def _comma(table: Table, label: str) -> bool:
+    """Whether some column of text holds nothing but numbers in this file, some of them with a comma."""
     names = _texts(table)
     texts = [table.text(name).str.strip_chars() for name in names]
     found = [
         (text.str.contains(r"^[+-]?\d+(,\d+)?$").all() & text.str.contains(",", literal=True).any()).alias(name)
         for name, text in zip(names, texts, strict=True)
     ]
-    return bool(names) and any(table.lazy.select(found).collect(engine="streaming").row(0))
+    mine = table.lazy.filter(pl.col(FILE) == label)
+    return bool(names) and any(mine.select(found).collect(engine="streaming").row(0))
+
+
+def _sentinels(table: Table) -> tuple[str, ...]:
+    """Those that stand in columns of numbers, none of which has another number below 0."""
+    names = [name for name, kind in table.kinds.items() if readable(kind)]
+    low = [float(mark) for mark in SENTINELS]
+    found = []
+    for name in names:
+        number, text = table.number(name), table.text(name)
+        clean = (number.count() == text.count()) & ((number >= 0) | number.is_in(low)).all()
+        found.append(pl.struct(clean.alias("clean"), *((number == n).any().alias(str(n)) for n in low)).alias(name))
+    facts = list(table.lazy.select(found).collect(engine="streaming").row(0)) if found else []
+    there = {mark: [fact["clean"] for fact in facts if fact[str(float(mark))]] for mark in SENTINELS}
+    return tuple(mark for mark, clean in there.items() if clean and all(clean))
 
 
 def _column(table: Table, name: str, rows: int) -> Column:
@@ -98,10 +149,10 @@ def _column(table: Table, name: str, rows: int) -> Column:
         there = int(table.lazy.select(pl.col(name).count()).collect(engine="streaming").item())
         unused: ColumnKind = "list, not used" if table.kinds[name].is_nested() else "bytes or times, not used"
         return Column(name, unused, 0, rows - there)
-    text, number = table.text(name), table.number(name)
+    text, number, one = table.text(name), table.number(name), table.category(name)
     found = table.lazy.select(
         known=text.count(),
-        distinct=text.drop_nulls().n_unique(),
+        distinct=one.drop_nulls().n_unique(),
         numbers=number.count(),
         whole=(number == number.floor()).sum(),
         # A number that would not be written like this is a code: 007, 1e5.
@@ -120,7 +171,7 @@ def _column(table: Table, name: str, rows: int) -> Column:
     elif facts["dates"] == known:
         kind = "date"
     if facts["distinct"] <= SHOWN:
-        often = table.lazy.select(value=text).drop_nulls().group_by("value").len().collect(engine="streaming")
+        often = table.lazy.select(value=one).drop_nulls().group_by("value").len().collect(engine="streaming")
         values = tuple(often.sort(["len", "value"], descending=[True, False])["value"])
     numeric = kind in NUMERIC
     lowest, highest = (facts["lowest"], facts["highest"]) if numeric else (None, None)

@@ -6,55 +6,16 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
+from hush.data.records.sources import Codes, Described, Main, Names, Values, written
 from hush.errors import Mistake
 
-Value = str | int | float | bool
-# TOML has lists; frozen values have tuples.
-Values = Annotated[tuple[Value, ...], Field(strict=False)]
-Names = Annotated[tuple[str, ...], Field(strict=False)]
 Count = Annotated[int, Field(ge=1)]
+UNKNOWN = "Unknown"  # the level of a missing value
 
 
-class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class Source(_Table):
-    """A file, a folder of files or a pattern such as codes/*.parquet.
-
-    `missing` lists what stands for "not known"; `decimal` is the decimal sign of numbers that are written as text.
-    """
-
-    path: str
-    separator: Annotated[str, Field(min_length=1, max_length=1)] = ","
-    decimal: Literal[".", ","] = "."
-    missing: Values = ()
-
-
-class Main(Source):
-    """The table with one row per admission. Labels are 0, 1, ... or 1 for the values in `positive`."""
-
-    id: str | None = None
-    client: str
-    label: str
-    positive: Values | None = None
-    patient: str | None = None
-    unlabelled: Literal["refuse", "drop"] = "refuse"
-
-
-class Codes(Source):
-    """A table with one row per admission, day and code; only rows of day `day_is` count."""
-
-    admission: str
-    code: str
-    day: str | None = None
-    day_is: int = 1
-    prefix: str = ""
-
-
-class Numeric(_Table):
+class Numeric(Described):
     """A number, scaled to [0, 1] by its bounds. A bound that is not given is fitted on the data.
 
     A missing value may become the `median` (fitted), `zero` (the scaled feature, that is the lower bound) or a number.
@@ -75,30 +36,59 @@ class Numeric(_Table):
         return self
 
 
-class Features(_Table):
+class Categorical(Described):
+    """A category, one feature for each level; a plain list is that of its levels. No levels: fitted on the data.
+
+    A missing value, and apart from it one that is `other` than the levels, is refused, dropped or taken as a level.
+    Where "Unknown" is a level, a missing value is that; another value never is, if it is not said.
+    """
+
+    levels: Values = ()
+    missing: str | None = None
+    other: str = "refuse"
+
+    @property
+    def unknown(self) -> str:
+        """What becomes of a missing value: a level, "refuse" or "drop"."""
+        if self.missing is not None:
+            return self.missing
+        return UNKNOWN if not self.levels or UNKNOWN in self.levels else "refuse"
+
+
+def _levels(value: object) -> object:
+    return {"levels": value} if isinstance(value, list | tuple) else value
+
+
+class Features(Described):
     """What becomes a column: numbers, one-hot categories, multi-hot codes. An empty list of levels is fitted."""
 
-    numeric: dict[str, Numeric] = {}
-    categorical: dict[str, Values] = {}
+    numeric: dict[str, Numeric] = Field(default_factory=dict)
+    categorical: dict[str, Annotated[Categorical, BeforeValidator(_levels)]] = Field(default_factory=dict)
     codes: Names = ()
     vocabulary: str | None = None
     unknown_codes: Literal["refuse", "drop"] = "refuse"
 
     @model_validator(mode="after")
     def _distinct(self) -> Features:
-        for column, levels in self.categorical.items():
-            if len({str(level) for level in levels}) < len(levels):
+        for column, wanted in self.categorical.items():
+            names = [written(level) for level in wanted.levels]
+            if len(set(names)) < len(names):
                 raise ValueError(f"categorical.{column} has a level twice: remove one")
+            for key, value in (("missing", wanted.missing), ("other", wanted.other)):
+                if names and value not in (None, "refuse", "drop", *names):
+                    raise ValueError(
+                        f"categorical.{column}: {key} = {value!r} must be 'refuse', 'drop' or a level: add it to levels"
+                    )
         return self
 
 
-class Keep(_Table):
+class Keep(Described):
     """Which rows are kept. A row that a rule cannot decide on (no age, no date) is `undecided`."""
 
     age: str = "age"
     min_age: float | None = None
     max_age: float | None = None
-    exclude: dict[str, Values] = {}
+    exclude: dict[str, Values] = Field(default_factory=dict)
     stay: str | None = None
     admitted: str | None = None
     discharged: str | None = None
@@ -121,7 +111,7 @@ class Keep(_Table):
         return self
 
 
-class Deal(_Table):
+class Deal(Described):
     """Virtual clients, in place of the table's own: training rows are dealt at random, `rows` to each.
 
     Each has a row of label 1 at least. There are `clients`, or as many as there are rows for. `public` rows are set
@@ -139,7 +129,7 @@ def _several(value: object) -> object:
     return [value] if isinstance(value, dict) else value
 
 
-class Schema(_Table):
+class Schema(Described):
     """An export: `admissions` and `codes` tables, or one wide `table`. Paths are absolute once read."""
 
     admissions: Main | None = None
@@ -197,7 +187,14 @@ def read_schema(path: Path, folder: Path | None = None) -> Schema:
 
 def _placed(schema: Schema, folder: Path) -> Schema:
     def put(source: Any) -> Any:
-        return source and source.model_copy(update={"path": str(folder / source.path)})
+        if source is None:
+            return None
+        here = {"path": source.path}
+        if source.database is not None and source.database[0] != "$" and "://" not in source.database:
+            here["database"] = source.database
+        if source.query is not None and source.query.endswith(".sql"):
+            here["query"] = source.query
+        return source.model_copy(update={key: value and str(folder / value) for key, value in here.items()})
 
     words = schema.features.vocabulary
     features = schema.features.model_copy(update={"vocabulary": words and str(folder / words)})

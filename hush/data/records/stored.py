@@ -14,8 +14,9 @@ import torch
 
 from hush.data import files
 from hush.data.records.building import Records, build, fingerprint
-from hush.data.records.rules import Rule
+from hush.data.records.queries import ask
 from hush.data.records.schema import Schema
+from hush.data.records.sieve import Rule
 from hush.data.sparse import Sparse
 from hush.data.store import cache
 
@@ -25,14 +26,15 @@ _SHA = 32
 
 def stored(schema: Schema, say: Callable[[str], None]) -> Records:
     """The records of a schema: from the cache if its files are unchanged, else built and kept there."""
-    key = fingerprint(schema)
+    asked = ask(schema)
+    key = fingerprint(schema, asked)
     path = cache() / "records" / f"{key}.records"
     if path.is_file():
         found = _read(path, key)
         if found is not None:
             return found
         say(f"{path.name} in the cache is damaged; building the records again")
-    records = build(schema, say)
+    records = build(schema, say, asked)
     try:
         _write(path, records)
     except OSError as error:

@@ -1,48 +1,53 @@
-"""Tables from CSV or Parquet files, read when they are needed. CSV is taken as the text that stands in it."""
+"""Tables from files or from a query, read when they are needed. Text is taken as it stands in the file."""
 
 from __future__ import annotations
 
 import csv
 import difflib
-import glob
-import hashlib
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TextIO
 
 import polars as pl
 
+from hush.data.records import delimited, sheets
+from hush.data.records.places import FROM_PATH, Kind, files, kind, labels, named
+from hush.data.records.queries import Answers, answer
+from hush.data.records.sources import ALL, Source, written
 from hush.errors import Mistake
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from hush.data.records.schema import Source, Value
-
-ROW = "\0row"  # counted from 1, without the header; no column of a user's is called so
+# No column of a user's is called so. A row is counted from 1 within its file, without the header.
+ROW, FILE = "\0row", "\0file"
 _DAY = "%Y-%m-%d"
+_QUERY = "the query's answer, which is sorted"
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A table by its short name, its lazy frame and the types of its columns."""
+    """A table by its short name, its lazy frame (with ROW and FILE) and the types of its columns.
+
+    files    what messages call them, each with the client that its name gives, where the schema asks for that
+    missing  what stands for "not known": by column, and for ALL
+    commas   the files in which the decimal sign is a comma
+    """
 
     name: str
     lazy: pl.LazyFrame
     kinds: Mapping[str, pl.DataType]
-    missing: tuple[str, ...] = ()
-    decimal: Literal[".", ","] = "."
+    files: Mapping[str, str | None]
+    missing: Mapping[str, tuple[str, ...]]
+    commas: tuple[str, ...] = ()
 
     def check(self, column: str, key: str) -> str:
         """The column, which must be there and hold one value a row; `key` is what the schema calls it."""
         if column not in self.kinds:
             near = difflib.get_close_matches(column, self.kinds, n=1, cutoff=0.4)
             hint = f" (the nearest is {near[0]!r})" if near else ""
+            others = ", or say 'file' if each file is of one" if key == "client" and len(self.files) > 1 else ""
             raise Mistake(
-                f"{key} = {column!r} is not a column of {self.name}{hint}: name one of {', '.join(self.kinds)}"
+                f"{key} = {column!r} is not a column of {self.name}{hint}: name one of {', '.join(self.kinds)}{others}"
             )
         if not readable(self.kinds[column]):
             raise Mistake(
@@ -51,35 +56,57 @@ class Table:
             )
         return column
 
-    def text(self, column: str) -> pl.Expr:
-        """The value as text, exactly as a CSV has it; null where it is missing. A whole float is written as one."""
-        kind, value = self.kinds[column], pl.col(column)
-        if kind.is_float():
-            value = value.fill_nan(None)
-            # Pandas turns integers into floats where one is missing: 250.0 is the code 250.
-            whole = (value == value.round()) & (value.abs() < 2**53)
-            found = pl.when(whole).then(value.cast(pl.Int64, strict=False).cast(pl.String))
-            return self._known(found.otherwise(value.cast(pl.String)))
-        return self._known(value if kind == pl.String else value.cast(pl.String))
+    @property
+    def by_path(self) -> bool:
+        """Whether the names of files or folders say who the client is."""
+        return any(client is not None for client in self.files.values())
 
-    def _known(self, text: pl.Expr) -> pl.Expr:
-        return pl.when(~text.is_in(["", *self.missing])).then(text)
+    def text(self, column: str) -> pl.Expr:
+        """The value as text, exactly as a file has it; null where it is missing. A whole float is written as one."""
+        text = _text(column, self.kinds[column])
+        marks = {"", *self.missing.get(ALL, ()), *self.missing.get(column, ())}
+        numbers = any(mark[-1:].isdigit() for mark in marks)  # -9 may be written -9.0
+        seen = self._plain(text) if numbers else text.str.strip_chars()
+        return pl.when(~seen.is_in(sorted(marks))).then(text)
+
+    def category(self, column: str) -> pl.Expr:
+        """The value as the name of a category: without blanks around it, and one number in one way (1.0 is 1)."""
+        return self._plain(self.text(column))
+
+    def client(self, column: str) -> pl.Expr:
+        """Who holds the row: what stands in the column, or what its file or folder is called."""
+        if column in self.kinds:
+            return self.text(column).str.strip_chars().str.replace(r"^(-?\d+)\.0+$", "$1")
+        return pl.col(FILE).replace_strict(dict(self.files), return_dtype=pl.String)
 
     def number(self, column: str) -> pl.Expr:
         """The value as a float; null where it is missing or no number.
 
         Where the decimal sign is a comma, a point is in no number: 1.200 may be meant as 1200.
         """
-        kind = self.kinds[column]
-        if kind.is_numeric() or kind == pl.Boolean:
+        type_ = self.kinds[column]
+        if type_.is_numeric() or type_ == pl.Boolean:
             number = pl.col(column).cast(pl.Float64)
         else:
             text = self.text(column).str.strip_chars()
-            if self.decimal == ",":
-                plain = ~text.str.contains(".", literal=True)
-                text = pl.when(plain).then(text.str.replace(",", ".", literal=True))
-            number = text.cast(pl.Float64, strict=False)
+            plain = ~text.str.contains(".", literal=True)
+            comma = pl.when(plain).then(text.str.replace(",", ".", literal=True))
+            number = self._signed(comma, text).cast(pl.Float64, strict=False)
         return pl.when(number.is_finite() & self.text(column).is_not_null()).then(number)
+
+    def _signed(self, comma: pl.Expr, point: pl.Expr) -> pl.Expr:
+        """The one in files with a decimal comma, the other in the others."""
+        if not self.commas:
+            return point
+        if set(self.commas) == set(self.files):
+            return comma
+        return pl.when(pl.col(FILE).is_in(self.commas)).then(comma).otherwise(point)
+
+    def _plain(self, text: pl.Expr) -> pl.Expr:
+        """As `sources.written` has it."""
+        text = text.str.strip_chars()
+        comma = text.str.replace(r"^([+-]?\d+),(\d*)$", "$1.$2")
+        return self._signed(comma, text).str.replace(r"^\+?(-?\d+)(?:\.0*|(\.\d*?[1-9])0*)$", "$1$2")
 
     def date(self, column: str, format: str | None) -> pl.Expr:
         """The day, from a date, a date with a time, or text in the given format (ISO by default)."""
@@ -90,9 +117,16 @@ class Table:
             text, format = text.str.slice(0, 10), _DAY
         return text.str.strptime(pl.Date, format, strict=False)
 
-    def rows(self) -> pl.LazyFrame:
-        """The table with its rows numbered."""
-        return self.lazy.with_row_index(ROW, 1)
+
+def _text(column: str, kind: pl.DataType) -> pl.Expr:
+    value = pl.col(column)
+    if kind.is_float():
+        value = value.fill_nan(None)
+        # Pandas turns integers into floats where one is missing: 250.0 is the code 250.
+        whole = (value == value.round()) & (value.abs() < 2**53)
+        found = pl.when(whole).then(value.cast(pl.Int64, strict=False).cast(pl.String))
+        return found.otherwise(value.cast(pl.String))
+    return value if kind == pl.String else value.cast(pl.String)
 
 
 def readable(kind: pl.DataType) -> bool:
@@ -100,86 +134,97 @@ def readable(kind: pl.DataType) -> bool:
     return not (kind.is_nested() or kind in (pl.Duration, pl.Binary, pl.Object))
 
 
-def written(value: Value) -> str:
-    """A value of the schema as `Table.text` writes it."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value)
-
-
-def files(path: str | Path) -> list[Path]:
-    """The files of a source: one file, the Parquet files of a folder, or those that a pattern matches, by name."""
-    place = Path(path)
-    if place.is_dir():
-        found = sorted(place.glob("*.parquet")) or sorted(place.glob("*.csv"))
-    elif place.is_file():
-        found = [place]
+def open_table(source: Source, asked: Answers | None = None, client: str | None = None) -> Table:
+    """The table of a source. `asked`: the answers to queries; `client`: what the schema calls the client."""
+    found: list[Path] = []
+    commas: tuple[str, ...] = ()
+    if source.query is not None:
+        key = str(source.database), source.query
+        frame = asked[key] if asked is not None and key in asked else answer(*key)
+        name, parts = _QUERY, {_QUERY: frame.lazy()}
     else:
-        found = sorted(Path(match) for match in glob.glob(str(path)))
-    if not found:
-        raise Mistake(f"{path} is not there: paths are read from the folder of the schema")
-    return found
+        name, found = Path(str(source.path)).name, files(str(source.path))
+        parts, commas = _parts(found, source)
+    lazy, kinds = _together(parts)
+    clients: list[str | None] = [None] * len(parts)
+    if client in FROM_PATH and client not in kinds:
+        if not found:
+            raise Mistake(f"client = {client!r} is about files, and the rows are from a query: name a column of it")
+        clients = list(named(found, client))
+    marks = source.missing if isinstance(source.missing, dict) else {ALL: source.missing}
+    for column in marks:
+        if column not in (ALL, *kinds):
+            raise Mistake(f"missing has {column!r}, which is not a column of {name}: name one of {', '.join(kinds)}")
+    missing = {column: tuple(map(written, values)) for column, values in marks.items()}
+    return Table(name, lazy, kinds, dict(zip(parts, clients, strict=True)), missing, commas)
 
 
-def open_table(source: Source) -> Table:
-    """The table of a source."""
-    found = files(source.path)
-    kinds = {file.suffix.lower() for file in found}
-    if kinds not in ({".csv"}, {".parquet"}):
-        raise Mistake(f"{source.path} is neither CSV nor Parquet: name a file that ends in .csv or .parquet")
-    with reporting(source.path):
-        if kinds == {".csv"}:
-            blank = _even(found, source.separator)
-            lazy = pl.scan_csv(found, separator=source.separator, infer_schema=False)
-            if blank:  # polars takes an empty line for a row in which all is missing
-                lazy = lazy.with_row_index(ROW).filter(~pl.col(ROW).is_in(blank)).drop(ROW)
-        else:
-            lazy = pl.scan_parquet(found)
-        missing = tuple(map(written, source.missing))
-        return Table(Path(source.path).name, lazy, dict(lazy.collect_schema()), missing, source.decimal)
-
-
-def _even(paths: list[Path], separator: str) -> list[int]:
-    """Refuse CSV whose rows have more or fewer fields than the header: polars would silently shift or fill them.
-
-    Returns which rows of all files together, from 0, are empty lines.
-    """
-    header: list[str] | None = None
-    blank: list[int] = []
-    before = 0
-    for path in paths:
-        with _lines(path) as file:
-            rows = csv.reader(file, delimiter=separator)
-            names = next(filter(None, rows), [])
-            if header is not None and names != header:
-                raise Mistake(f"{path.name} has other columns than {paths[0].name}: give files with the same header")
-            header = names
-            if len(set(names)) < len(names):
-                twice = next(name for number, name in enumerate(names) if name in names[:number])
-                raise Mistake(f"{path.name} has two columns {twice!r}: rename one")
-            lengths = Counter(map(len, rows))  # an empty line has no fields
-        if set(lengths) - {0, len(names)}:
-            with _lines(path) as file:
-                full = filter(None, csv.reader(file, delimiter=separator))
-                number, row = next((n, row) for n, row in enumerate(full) if len(row) != len(names))
+def _parts(found: list[Path], source: Source) -> tuple[dict[str, pl.LazyFrame], tuple[str, ...]]:
+    """The rows of each file, by its label, and the files with a decimal comma. Files of several kinds become text."""
+    shown = labels(found)
+    with reporting(str(source.path)):
+        kinds = [kind(file) for file in found]
+    parts = {}
+    for file, label, what in zip(found, shown, kinds, strict=True):
+        with reporting(label):
+            parts[label] = _part(file, what, source)
+            own = parts[label].collect_schema()
+        first = parts[shown[0]].collect_schema()
+        if own.names() != first.names():
             raise Mistake(
-                f"row {number} of {path.name} has {len(row)} fields and the header {len(names)}: "
-                "quote what holds the separator, or say which it is with separator = ';'"
+                f"{label} has other columns than {shown[0]} ({_difference(own.names(), first.names())}): give files"
+                " with the same columns, or name these by a pattern"
             )
-        if lengths[0]:
-            with _lines(path) as file:
-                rows = csv.reader(file, delimiter=separator)
-                next(filter(None, rows))
-                blank += [number for number, row in enumerate(rows, before) if not row]
-        before += lengths.total()
-    return blank
+    schemas = [part.collect_schema() for part in parts.values()]
+    mixed = any(schema != schemas[0] for schema in schemas)
+    if mixed:
+        parts = {label: _as_text(part) for label, part in parts.items()}
+    signs = {label: _sign(source, label) for label in shown}
+    signed = ("text",) if mixed else ("text", "parquet")
+    return parts, tuple(
+        label for label, what in zip(shown, kinds, strict=True) if what in signed and signs[label] == ","
+    )
 
 
-def _lines(path: Path) -> TextIO:
-    """The text of a CSV; a line ends where it does for polars, at a line feed."""
-    return path.open(encoding="utf-8-sig", newline="\n")
+def _part(file: Path, what: Kind, source: Source) -> pl.LazyFrame:
+    if what == "text":
+        return delimited.scan(file, delimited.form(file, source.encoding, source.separator, source.columns))
+    if what == "workbook":
+        return sheets.scan(file, source.sheet, source.columns)
+    lazy = pl.scan_parquet(file)
+    names = lazy.collect_schema().names()
+    if source.columns is not None and set(names) != set(source.columns):
+        raise Mistake(
+            f"{file.name} has columns of its own ({_difference(list(source.columns), names)}): correct columns"
+        )
+    return lazy if source.columns is None else lazy.select(source.columns)
+
+
+def _sign(source: Source, label: str) -> str:
+    """The decimal sign of a file."""
+    if isinstance(source.decimal, str):
+        return source.decimal
+    return next((sign for pattern, sign in source.decimal.items() if fnmatch(label, pattern)), ".")
+
+
+def _difference(mine: list[str], theirs: list[str]) -> str:
+    """In words, for two lists of columns that are not the same."""
+    more = [name for name in mine if name not in theirs]
+    fewer = [name for name in theirs if name not in mine]
+    said = [f"{word} {names[0]!r}" for word, names in (("it has", more), ("it lacks", fewer)) if names]
+    return " and ".join(said) or "they are in another order"
+
+
+def _as_text(part: pl.LazyFrame) -> pl.LazyFrame:
+    kinds = part.collect_schema()
+    return part.select(_text(name, kind).alias(name) if readable(kind) else name for name, kind in kinds.items())
+
+
+def _together(parts: Mapping[str, pl.LazyFrame]) -> tuple[pl.LazyFrame, dict[str, pl.DataType]]:
+    """One frame of all, in which each row has its number and its file."""
+    kinds = dict(next(iter(parts.values())).collect_schema())
+    each = [part.with_row_index(ROW, 1).with_columns(pl.lit(label).alias(FILE)) for label, part in parts.items()]
+    return (each[0] if len(each) == 1 else pl.concat(each)), kinds
 
 
 @contextmanager
@@ -190,12 +235,3 @@ def reporting(path: str) -> Iterator[None]:
     except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError, csv.Error) as error:
         line = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise Mistake(f"{path} cannot be read as a table ({line}): export it again, CSV as UTF-8") from error
-
-
-def digest(paths: list[Path]) -> str:
-    """SHA-256 over the content of files."""
-    whole = hashlib.sha256()
-    for path in paths:
-        with path.open("rb") as file:
-            whole.update(hashlib.file_digest(file, "sha256").digest())
-    return whole.hexdigest()

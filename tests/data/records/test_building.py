@@ -29,7 +29,7 @@ code = "code"
 day = "day"
 [features]
 numeric = {{ age = {{ min = 15, max = 89 }}, mrci = {{ missing = "median" }} }}
-categorical = {{ gender = ["Male", "Female", "Unknown"], kind = [] }}
+categorical = {{ gender = {{ levels = ["Male", "Female", "Unknown"], other = "Unknown" }}, kind = [] }}
 [keep]
 min_age = 15
 stay = "days"

@@ -9,6 +9,8 @@ from data.records.conftest import ADMISSIONS, CODES
 from hush.data.records import build, read_schema
 from hush.data.records.draft import draft
 from hush.data.records.look import look
+from hush.data.records.sources import Source
+from hush.data.records.tables import open_table
 from hush.errors import Mistake
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "hospital"
@@ -107,12 +109,14 @@ def test_a_draft_says_what_it_cannot_guess(tmp_path: Path) -> None:
         draft([tmp_path / "a.csv"] * 3, tmp_path)
 
 
-def test_the_draft_of_the_example_is_refused_until_its_rows_are_decided_on(tmp_path: Path) -> None:
+def test_the_draft_of_the_example_works_as_it_is_and_says_what_it_drops(tmp_path: Path) -> None:
     path = written(tmp_path, EXAMPLE / "admissions.csv", EXAMPLE / "codes.csv")
+    assert 'duplicates = "first"  # 1 rows repeat an id' in path.read_text()
+    assert 'wrong_dates = "drop"  # 1 rows end before they begin' in path.read_text()
+    assert len(build(read_schema(path)).targets) == 399
+    path.write_text(path.read_text().replace("duplicates", "# duplicates"))
     with pytest.raises(Mistake, match=r"row 401 of admissions.csv: stay_id = 'A0017'"):
         build(read_schema(path))
-    path.write_text(path.read_text().replace('# duplicates = "first"', 'wrong_dates = "drop"\nduplicates = "first"'))
-    assert len(build(read_schema(path)).targets) == 399
 
 
 def test_empty_lines_and_a_decimal_comma_are_seen(tmp_path: Path) -> None:
@@ -188,3 +192,27 @@ def test_columns_that_hold_no_single_value_are_named_as_not_used(tmp_path: Path)
     schema = read_schema(path)
     assert schema.main.client == "hospital"
     assert build(schema).groups[0] == ("age", 1)
+
+
+def test_a_table_of_words_has_a_header_or_none(tmp_path: Path) -> None:
+    words = "".join(f"{'FM'[n % 2]},{'no yes'.split()[n % 3 == 0]},{'abc'[n % 3]}\n" for n in range(12))
+    (tmp_path / "bare.csv").write_text(words)
+    assert [column.name for column in look(tmp_path / "bare.csv").columns] == ["c1", "c2", "c3"]
+    with pytest.raises(Mistake, match=r"bare.csv has no header, as its first row is F, yes, a: name its 3 columns"):
+        open_table(Source(path=str(tmp_path / "bare.csv")))
+    (tmp_path / "head.csv").write_text("sex,died,ward\n" + words)
+    assert [column.name for column in look(tmp_path / "head.csv").columns] == ["sex", "died", "ward"]
+    with pytest.raises(Mistake, match=r"row 1 of head.csv seems to be a header \(sex, died, ward\)"):
+        open_table(Source(path=str(tmp_path / "head.csv"), columns=("gender", "dead", "house")))
+    twice = "sex,died,age\nF,no,40\nM,yes,50\nsex,died,age\nF,no,60\n"  # two files that were put together
+    (tmp_path / "twice.csv").write_text(twice)
+    assert [column.name for column in look(tmp_path / "twice.csv").columns] == ["sex", "died", "age"]
+
+
+def test_a_draft_of_a_file_from_windows(tmp_path: Path) -> None:
+    rows = "".join(f"c{n};{'Köln Bonn'.split()[n % 2]};{n},5;{n % 2}\n" for n in range(12))
+    (tmp_path / "a.csv").write_bytes(f"case;hospital;größe;died\n{rows}".encode("cp1252"))
+    text = draft([tmp_path / "a.csv"], tmp_path)
+    assert 'encoding = "cp1252"  # guessed, as it is not UTF-8\n' in text
+    records = build(read_schema(written(tmp_path, tmp_path / "a.csv")))
+    assert (set(records.clients.tolist()), records.names) == ({"Köln", "Bonn"}, ("größe",))

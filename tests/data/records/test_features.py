@@ -74,7 +74,7 @@ def test_a_missing_gender_is_unknown_or_refused(export: Export) -> None:
         export(admissions=hole)
     with pytest.raises(Mistake, match=r"row 2 of admissions.csv: sex = 'X', which is not in categorical.sex"):
         export(admissions=ADMISSIONS.replace("50,M", "50,X"))
-    for text in ("", "X", "Unknown"):
+    for text in ("", "Unknown"):
         odd = ADMISSIONS.replace("50,M", f"50,{text}")
         records = export(admissions=odd, schema=schema(levels='["M", "F", "Unknown"]'))
         assert [column(records, f"sex={level}")[1] for level in ("M", "F", "Unknown")] == [0, 0, 1]
@@ -83,6 +83,42 @@ def test_a_missing_gender_is_unknown_or_refused(export: Export) -> None:
             [] if text == "Unknown" else [1]
         )
         assert not any("sex" in line for line in records.fitted)
+    dropped = export(admissions=hole, schema=schema(levels='{ levels = ["M", "F"], missing = "drop" }'))
+    assert len(dropped.targets) == 4
+    taken = export(admissions=hole, schema=schema(levels='{ levels = ["M", "F"], missing = "F" }'))
+    assert column(taken, "sex=F") == [1, 1, 1, 0, 1]
+
+
+def test_a_value_that_is_not_in_the_list_is_never_taken_as_missing(export: Export) -> None:
+    odd = ADMISSIONS.replace(",M,", ",male,").replace(",F,2024-03", ",,2024-03")
+    lists = r"sex = 'male', which is not in categorical.sex = M, F, Unknown: correct it, or add to the list 'male'"
+    with pytest.raises(Mistake, match=rf"row 2 of admissions.csv: {lists} \(1 more rows like it\)"):
+        export(admissions=odd, schema=schema(levels='["M", "F", "Unknown"]'))
+    apart = '{ levels = ["M", "F", "Unknown", "Other"], other = "Other" }'
+    records = export(admissions=odd, schema=schema(levels=apart))
+    assert (column(records, "sex=Unknown"), column(records, "sex=Other")) == ([0, 0, 0, 0, 1], [0, 1, 0, 1, 0])
+    changed = {rule.name: (rule.changed, rule.why) for rule in records.counts if rule.changed}
+    assert changed == {
+        "sex unknown": (1, "sex is missing: taken as Unknown"),
+        "sex other": (2, "sex is not in its list: taken as Other"),
+    }
+    dropped = '{ levels = ["M", "F", "Unknown"], other = "drop" }'
+    assert len(export(admissions=odd, schema=schema(levels=dropped)).targets) == 3
+    with pytest.raises(Mistake, match=r"categorical.sex: other = 'X' must be 'refuse', 'drop' or a level"):
+        export(schema=schema(levels='{ levels = ["M", "F"], other = "X" }'))
+
+
+@pytest.mark.parametrize("levels", ["[1, 2]", '["1", "2"]', "[1.0, 2.0]", "[]"])
+def test_one_number_is_one_category_however_it_is_written(export: Export, levels: str) -> None:
+    ways = iter(["1.0", "2", "1", "2.00", " 1 "])
+    lines = ADMISSIONS.splitlines()
+    mixed = "\n".join([lines[0], *(line.replace(f",{line.split(',')[3]},", f",{next(ways)},") for line in lines[1:])])
+    records = export(admissions=mixed, schema=schema(levels=levels))
+    assert records.names[1:3] == ("sex=1", "sex=2")
+    assert column(records, "sex=1") == [1, 0, 1, 0, 1]
+    assert not any(rule.changed for rule in records.counts)
+    with pytest.raises(Mistake, match=r"categorical.sex has a level twice"):
+        export(admissions=mixed, schema=schema(levels='[1, "1.0"]'))
 
 
 def test_levels_may_be_numbers(export: Export) -> None:

@@ -4,8 +4,8 @@ from typing import Literal
 import polars as pl
 import pytest
 
-from hush.data.records.schema import Source
-from hush.data.records.tables import ROW, open_table, written
+from hush.data.records.sources import Source, written
+from hush.data.records.tables import FILE, ROW, open_table
 from hush.errors import Mistake
 
 
@@ -40,7 +40,7 @@ def test_files_that_cannot_be_tables(tmp_path: Path) -> None:
     (tmp_path / "twice.csv").write_text("x,x\n1,2\n")
     (tmp_path / "cut.parquet").write_bytes(b"PAR1 and no more")
     for name, words in {
-        "latin.csv": r"latin.csv cannot be read as a table .*UTF-8",
+        "latin.csv": r"line 2 of latin.csv has the byte 0xf6, which is not UTF-8: say encoding = .cp1252.",
         "twice.csv": r"two columns 'x'",
         "cut.parquet": r"cut.parquet cannot be read as a table",
         "none.csv": r"none.csv is not there",
@@ -80,16 +80,16 @@ def test_empty_lines_are_no_rows(tmp_path: Path, end: str, engine: Literal["in-m
     (tmp_path / "a.csv").write_bytes(end.join(first).encode())
     (tmp_path / "b.csv").write_bytes(end.join(second).encode())
     table = open_table(Source(path=str(tmp_path / "*.csv")))
-    found = table.rows().select(ROW, "x", "y").collect(engine=engine)
+    found = table.lazy.select(ROW, "x", "y").collect(engine=engine)
     assert found.rows() == [
         (1, "1", "a"),
         (2, None, None),  # a row with nothing in it is still a row
         (3, "2", f"p{end}{end}q"),
-        (4, "3", "c"),
-        (5, "4", "d"),
-        (6, "5", None),
+        (1, "3", "c"),  # of its own file
+        (2, "4", "d"),
+        (3, "5", None),
     ]
-    assert table.rows().filter(pl.col("x") == "4").select(ROW).collect(engine=engine).item() == 5
+    assert table.lazy.filter(pl.col("x") == "4").select(ROW, FILE).collect(engine=engine).row(0) == (2, "b.csv")
     assert table.lazy.select(pl.len()).collect(engine=engine).item() == 6
 
 
