@@ -20,7 +20,9 @@ FLAGS = (
 
 def found() -> str | None:
     """The browser of this machine."""
-    return next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None)
+    return next(
+        (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
+    )
 
 
 class Browser:
@@ -86,7 +88,8 @@ class Browser:
         """Load a page and wait until it is there."""
         self.events.clear()
         self.call("Page.navigate", url=address)
-        self.until("document.readyState === 'complete' && location.href !== 'about:blank'")
+        while not any(event["method"] == "Page.loadEventFired" for event in self.events):
+            self._read(30)
 
     def js(self, expression: str) -> Any:
         """The value of an expression of the page."""
@@ -123,7 +126,11 @@ class Browser:
 
     def mouse(self, kind: str, x: float, y: float, pressed: bool = False) -> None:
         """mouseMoved, mousePressed or mouseReleased at a place of the window."""
-        more = {"button": "left", "buttons": 1 if pressed else 0, "clickCount": 1} if kind != "mouseMoved" or pressed else {}
+        more = (
+            {"button": "left", "buttons": 1 if pressed else 0, "clickCount": 1}
+            if kind != "mouseMoved" or pressed
+            else {}
+        )
         self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
 
     def click(self, selector: str) -> None:

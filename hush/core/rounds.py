@@ -193,7 +193,7 @@ class _Loop:
         return self.clients.enrolled
 
     def round(self, state: State, number: int) -> Went:
-        """One round: the state after it, how many took part, why it was aborted if it was, what was refused, its length.
+        """One round: the state after it, how many took part, why it was aborted if it was, and what was refused.
 
         An aborted round moves nothing. The books are written last: a round that fails leaves them alone.
         """

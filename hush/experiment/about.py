@@ -1,4 +1,4 @@
-"""about.json in a run's directory: what its page says beside the rounds. Version, data, layers, and results by group."""
+"""about.json in a run's directory: what its page says beside the rounds: version, data, layers, results by group."""
 
 import json
 from pathlib import Path

@@ -18,7 +18,7 @@ def _hash(text: str) -> str:
 
 @cache
 def policy(served: bool = False) -> str:
-    """The content security policy: this script and this style by their digests; a served page may ask its own server."""
+    """The content security policy: this script and style, by their digests; a served page may ask its own server."""
     allowed = ["default-src 'none'", f"script-src {_hash(_text('page.js'))}", f"style-src {_hash(_text('page.css'))}"]
     allowed += ["connect-src 'self'", "form-action 'self'"] if served else ["form-action 'none'"]
     return "; ".join([*allowed, "base-uri 'none'"])

@@ -20,7 +20,7 @@ def all_of(run: Run) -> Drawn:
 
 
 def accuracy(run: Run) -> Drawn:
-    """The run's measure in the evaluated rounds, the best one ringed; without scripts also against bytes and epsilon."""
+    """The run's measure in the evaluated rounds, the best one ringed; without scripts also by bytes and epsilon."""
     found, key = runs.accuracies(run), runs.measure(run)
     name = words.measure(key)
     title = name[0].upper() + name[1:]
@@ -104,8 +104,8 @@ def norms(run: Run) -> Drawn:
     label = "Norms against rounds: " + ", ".join(f"{line.name} {words.length(line.points[-1][1])}" for line in lines)
     axis, unit, log, lines = _scaled(lines, "norm")
     drawn = svg.chart(lines, axis, words.length, label, unit)
-    note = "Of the released mean, with its noise; the bound that each client's update was cut to" + (
-        "; and what the noise alone is expected to be." if len(lines) > 2 else "."
+    note = "The released mean, the bound on each client's update" + (
+        ", and about what noise alone would be." if len(lines) > 2 else "."
     )
     return figure("Norms", note, drawn, "norms"), {"norms": _chart(unit, shown, zero=True, log=log)}
 

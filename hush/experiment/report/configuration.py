@@ -14,14 +14,17 @@ def data(run: Run) -> str:
         return ""
     rows = found.get("rows") or {}
     facts = [
-        ("Set", f"{run.data}, {found.get('source')}"),
+        ("Set", run.data),
+        ("Source", str(found.get("source"))),
         ("Rows", ", ".join(f"{int(count):,} {name}" for name, count in rows.items() if count)),
         ("A row", f"{' × '.join(str(n) for n in found.get('shape') or [1])} numbers"),
         ("Target", "a number" if found.get("classes") == 1 else f"one of {found.get('classes')} classes"),
         ("Checked", str(found.get("digest"))),
     ]
     listed = "".join(f"<dt>{name}</dt><dd>{escape(text)}</dd>" for name, text in facts)
-    return f'<section id="data"><h2>Data</h2><dl class="facts">{listed}</dl>{_rules(found.get("rules") or [])}</section>'
+    return (
+        f'<section id="data"><h2>Data</h2><dl class="facts">{listed}</dl>{_rules(found.get("rules") or [])}</section>'
+    )
 
 
 def _rules(rules: list[dict[str, Any]]) -> str:
@@ -31,7 +34,7 @@ def _rules(rules: list[dict[str, Any]]) -> str:
     dropped = sum(int(rule["dropped"]) for rule in took if rule.get("of") == "rows")
     first = next((int(rule["before"]) for rule in rules if rule.get("of") == "rows"), 0)
     rows = "".join(
-        f'<tr><th scope="row">{escape(str(rule["name"]))}</th><td>{escape(str(rule["why"]))}</td>'
+        f'<tr><th scope="row">{escape(str(rule["name"]))}</th><td class="text">{escape(str(rule["why"]))}</td>'
         f"<td>{escape(str(rule['of']))}</td>"
         + "".join(f'<td class="number">{int(rule[key]):,}</td>' for key in ("before", "dropped", "changed"))
         + "</tr>"
@@ -40,7 +43,8 @@ def _rules(rules: list[dict[str, Any]]) -> str:
     return (
         f"<h3>Dropped and changed</h3><p>{dropped:,} of {first:,} rows were dropped.</p>"
         '<div class="scroll"><table class="wide"><thead><tr>'
-        '<th scope="col">Rule</th><th scope="col">Why</th><th scope="col">Of</th><th scope="col" class="number">Before</th>'
+        '<th scope="col">Rule</th><th scope="col">Why</th><th scope="col">Of</th>'
+        '<th scope="col" class="number">Before</th>'
         '<th scope="col" class="number">Dropped</th><th scope="col" class="number">Changed</th></tr></thead>'
         f"<tbody>{rows}</tbody></table></div>"
     )
@@ -50,8 +54,9 @@ def again(run: Run) -> str:
     """The command that runs it once more."""
     version = f" It was run by hush {escape(str(run.about['hush']))}." if run.about.get("hush") else ""
     return (
-        '<section id="again"><h2>Run it again</h2><p><code>config.toml</code> beside this page has every setting; the same'
-        f" machine and versions give the same bits.{version}</p><pre><code>{escape(_command(run))}</code></pre></section>"
+        '<section id="again"><h2>Run it again</h2><p><code>config.toml</code> beside this page has every setting. On'
+        f" the same machine, by the same versions, it gives the same bits.{version}</p>"
+        f"<pre><code>{escape(_command(run))}</code></pre></section>"
     )
 
 

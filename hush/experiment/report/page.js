@@ -150,7 +150,7 @@
         const group = this.element("g", { class: `s${(n % 8) + 1}` });
         group.append(this.element("polyline", { class: "line", points: points.map((p) => `${p.left.toFixed(1)},${p.top.toFixed(1)}`).join(" ") }));
         const within = points.filter((p) => p.x >= from && p.x <= to);
-        if (within.length <= 40) for (const p of within) group.append(this.element("circle", { r: 2, cx: p.left, cy: p.top }));
+        if (within.length <= (box.right - box.left) / 14) for (const p of within) group.append(this.element("circle", { r: 2, cx: p.left, cy: p.top }));
         const best = points.find((p) => p.i === this.lines[n].mark);
         if (best) group.append(this.element("circle", { class: "ring", r: 7, cx: best.left, cy: best.top }));
         const last = within[within.length - 1];

@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 from hush.data import files
 from hush.experiment.report import assets, charts, configuration, results, runs, series, tiles
@@ -24,7 +25,7 @@ def write(path: Path) -> Path:
 def html(run: Run, served: bool = False) -> str:
     """The whole page as text: the run's files alone decide it. It renews itself while rounds are still to come."""
     going = len(run.rounds) < run.total
-    drawn, charted, tables = "<p>No round has finished yet.</p>", {}, []
+    drawn, charted, tables = "<p>No round has finished yet.</p>", dict[str, Any](), list[series.Table]()
     if run.rounds:
         figures, charted = charts.all_of(run)
         tables = [series.table(run)]

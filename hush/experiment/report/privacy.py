@@ -22,7 +22,7 @@ def privacy(run: Run) -> str:
         statement = "This scheme has no differential privacy guarantee against any adversary: epsilon is none."
     rows = "".join(
         f'<tr id="{view}"><th scope="row"><strong>{view}</strong></th>'
-        f"<td>{words.sees(view, run.level, run.secure, run.turns)}</td>"
+        f'<td class="text">{words.sees(view, run.level, run.secure, run.turns)}</td>'
         f'<td class="number">{words.epsilon(runs.epsilon(last, view))}</td>'
         f'<td class="number">{_median(last, view)}</td></tr>'
         for view in runs.views(last)
@@ -47,7 +47,8 @@ def _card(run: Run) -> str:
         return ""
     found = sections(run.card)
     rows = "".join(
-        f'<tr><th scope="row"><strong>{escape(str(one["name"]))}</strong></th><td>{escape(str(one["sees"]))}</td>'
+        f'<tr><th scope="row"><strong>{escape(str(one["name"]))}</strong></th>'
+        f'<td class="text">{escape(str(one["sees"]))}</td>'
         f'<td class="number">{escape(shown(one["epsilon"]))}</td>'
         f'<td class="number">{escape(shown(one.get("epsilon_median", "–")))}</td></tr>'
         for one in found.adversaries
@@ -83,7 +84,7 @@ def phases(run: Run) -> str:
         f'<th scope="col" class="number">{way}, {one}</th>' for way in ("Up", "Down") for one in ("mean", "largest")
     )
     rows = "".join(
-        f'<tr><th scope="row"><strong>{escape(name)}</strong></th><td>{words.phase(name)}</td>'
+        f'<tr><th scope="row"><strong>{escape(name)}</strong></th><td class="text">{words.phase(name)}</td>'
         + "".join(
             f'<td class="number">{words.kB(ways[way][one])}</td>' for way in ("up", "down") for one in ("mean", "max")
         )
@@ -91,8 +92,8 @@ def phases(run: Run) -> str:
         for name, ways in found.items()
     )
     return (
-        '<section id="phases"><h2>Secure sum</h2><p>What its phases took of each client since the start, in kB: mean over all'
-        " clients, and the largest. It is part of the bytes above.</p>"
+        '<section id="phases"><h2>Secure sum</h2><p>What its phases took of each client since the start, in kB:'
+        " mean over all clients, and the largest. It is part of the bytes above.</p>"
         '<div class="scroll"><table><thead><tr><th scope="col">Phase</th><th scope="col">What travels</th>'
         f"{heads}</tr></thead><tbody>{rows}</tbody></table></div></section>"
     )

@@ -40,13 +40,14 @@ def _table(head: str, measure: str, listed: list[dict[str, Any]]) -> str:
         f'<tr><th scope="row">{escape(str(one["name"]))}</th><td class="number">{int(one["rows"]):,}</td>'
         + (f'<td class="number">{int(one["ones"]):,}</td>' if ones else "")
         + f'<td class="number">{words.accuracy(one.get("value"))}</td><td class="number">{_between(one)}</td>'
-        f'<td class="drawn">{_interval(one)}</td></tr>'
+        f"<td>{_interval(one)}</td></tr>"
         for one in listed
     )
     label = '<th scope="col" class="number">Of label 1</th>' if ones else ""
     return (
         '<div class="scroll"><table class="groups"><thead><tr>'
-        f'<th scope="col">{head}</th><th scope="col" class="number">Test rows</th>{label}<th scope="col" class="number">{measure}</th>'
+        f'<th scope="col">{head}</th><th scope="col" class="number">Test rows</th>{label}'
+        f'<th scope="col" class="number">{measure}</th>'
         '<th scope="col" class="number">95 % interval</th><th scope="col">0 to 1</th></tr></thead>'
         f"<tbody>{rows}</tbody></table></div>"
     )
@@ -63,7 +64,8 @@ def _interval(one: dict[str, Any]) -> str:
     low, value, high = (4 + (SPAN - 8) * min(1.0, max(0.0, float(one[key]))) for key in ("low", "value", "high"))
     return (
         f'<svg class="bar" viewBox="0 0 {SPAN} 16" aria-hidden="true">'
-        f'<line class="mid" x1="4" x2="{SPAN - 4}" y1="8" y2="8"/><line class="mid" x1="{SPAN / 2}" x2="{SPAN / 2}" y1="2" y2="14"/>'
+        f'<line class="mid" x1="4" x2="{SPAN - 4}" y1="8" y2="8"/>'
+        f'<line class="mid" x1="{SPAN / 2}" x2="{SPAN / 2}" y1="2" y2="14"/>'
         f'<line class="span" x1="{low:.1f}" x2="{high:.1f}" y1="8" y2="8"/>'
         f'<circle cx="{value:.1f}" cy="8" r="4"/></svg>'
     )
@@ -80,9 +82,9 @@ def weights(run: Run) -> str:
     said = f"All {every:,} weights" if live == every else f"{live:,} of {every:,} weights ({live / every:.2%})"
     rows = "".join(
         f'<tr><th scope="row"><code>{escape(str(one["name"]))}</code></th>'
-        f'<td>{escape(" × ".join(f"{int(n):,}" for n in one["shape"]))}</td>'
+        f"<td>{'&nbsp;×&nbsp;'.join(f'{int(n):,}' for n in one['shape'])}</td>"
         f'<td class="number">{int(one["weights"]):,}</td><td class="number">{int(one["live"]):,}</td>'
-        f'<td class="number">{int(one["live"]) / max(1, int(one["weights"])):.1%}</td><td class="drawn">{_bar(one)}</td></tr>'
+        f'<td class="number">{int(one["live"]) / max(1, int(one["weights"])):.1%}</td><td>{_bar(one)}</td></tr>'
         for one in layers
     )
     return (

@@ -44,9 +44,12 @@ def mark(run: Run) -> int | None:
 
 
 def axes(tables: Sequence[Table], view: str | None) -> list[dict[str, Any]]:
-    """What a measure may be drawn against; `view`: whose epsilon, where all runs have one that can be compared."""
-    found = [ROUND, {"key": "up", "name": "kB up per client", "short": "kB up", "after": " up per client"}]
-    if view is not None and all(f"epsilon {view}" in one for one in tables):
+    """What a measure may be drawn against; `view`: whose epsilon, where those of the runs can be compared."""
+    found: list[dict[str, Any]] = [
+        ROUND,
+        {"key": "up", "name": "kB up per client", "short": "kB up", "after": " up per client"},
+    ]
+    if view is not None and any(f"epsilon {view}" in one for one in tables):
         name = f"epsilon, {view}"
         found.append({"key": f"epsilon {view}", "name": name, "short": "Epsilon", "before": f"{name}: "})
     return found
