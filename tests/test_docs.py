@@ -24,6 +24,7 @@ ROOT = Path(__file__).parent.parent
 TEXTS = [
     "README.md",
     "docs/tutorial.md",
+    "docs/page.md",
     "docs/schemes.md",
     "docs/settings.md",
     "docs/recommended.md",
@@ -39,8 +40,9 @@ TEXTS = [
 ]
 PARTIES = ("hush server ", "hush client ")  # these wait for each other
 FOLDERS = sorted(path.parent.name for path in (ROOT / "experiments").glob("*/README.md"))
-# A command with one of these is only checked to parse; tests/cli/test_cluster.py runs what is on a cluster.
-DOWNLOADS = ("--cluster", "fashion-mnist", "cifar", "experiments/", "diabetes130", "premier-like")
+# A command with one of these is only checked to parse; tests/cli/test_cluster.py runs what is on a cluster,
+# tests/experiment/report/test_serve.py what waits for a browser.
+DOWNLOADS = ("--cluster", "hush serve", "fashion-mnist", "cifar", "experiments/", "diabetes130", "premier-like")
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 

@@ -73,12 +73,12 @@ def results(experiment: Experiment, state: State) -> Found | None:
     test, data = experiment.task.test, experiment.data
     if test is None or experiment.scheme.standalone:
         return None
-    labels = test.targets if test.targets.dim() == 1 and not test.targets.is_floating_point() else None
-    found: Found = {"round": state.round}
-    if labels is not None:
-        found["classes"] = _groups(experiment, state, test, labels.numpy(), two=False)
+    labels = test.targets.numpy()
+    if labels.ndim != 1 or labels.dtype.kind != "i" or labels.min() < 0:
+        return None  # no classes: what a part of the rows would be measured by is the task's own affair
+    found: Found = {"round": state.round, "classes": _groups(experiment, state, test, labels, two=False)}
     holders = None if data is None else data.holders
-    if holders is not None and labels is not None and len(holders) == len(test):
+    if holders is not None and len(holders) == len(test):
         found["clients"] = _groups(experiment, state, test, holders, two=bool(labels.max() == 1))
     return found
 
@@ -95,16 +95,19 @@ def _groups(
         rows = test.rows(torch.from_numpy(np.flatnonzero(place == number)))
         score = evaluate(experiment.task, state.released, rows, workers=experiment.config.run.workers)
         listed.append({"name": str(name), "rows": len(rows), **_figures(score, rows, two)})
-    return listed
+    return listed if any(one["value"] is not None for one in listed) else []
 
 
 def _figures(score: Score, rows: Samples, two: bool) -> Found:
     """The share that is right, or the AUROC of two classes (None where a group has but one of them)."""
-    if not two:
-        low, high = intervals.share(round(score.accuracy * len(rows)), len(rows))
-        return {"measure": "accuracy", "value": score.accuracy, "low": low, "high": high}
-    ones = int((rows.targets == 1).sum())
-    found: Found = {"measure": "auroc", "ones": ones, "value": score.auroc}
-    if score.auroc is not None:
-        found["low"], found["high"] = intervals.auroc(score.auroc, ones, len(rows) - ones)
+    ones, measure = int((rows.targets == 1).sum()), "auroc" if two else "accuracy"
+    value = getattr(score, measure, None)  # which a task with measures of its own need not have
+    found: Found = {"measure": measure, "value": value, **({"ones": ones} if two else {})}
+    if value is not None:
+        low, high = (
+            intervals.auroc(value, ones, len(rows) - ones)
+            if two
+            else intervals.share(round(value * len(rows)), len(rows))
+        )
+        found |= {"low": low, "high": high}
     return found

@@ -34,13 +34,13 @@ def accuracy(run: Run) -> Drawn:
     others = "".join(drawn[1:])
     note = f"On the test rows. The ring marks the best round, {best[0]:,}."
     made = figure(title, note, drawn[0], "measure", tall=True)
-    lines = [{"name": "test set", "of": 0, "y": key, "mark": series.mark(run)}]
+    lines = [{"name": "test set", "of": 0, "y": "measure", "mark": series.mark(run)}]
     chart = {"unit": name, "axes": axes, "lines": lines}
     return made + (f'<noscript><div class="figures">{others}</div></noscript>' if others else ""), {"measure": chart}
 
 
 def _against(table: series.Table, key: str, axis: dict[str, Any], best: int, label: str) -> str:
-    across, values, rounds = table[axis["key"]]["v"], table[key]["v"], table["round"]["v"]
+    across, values, rounds = table[axis["key"]]["v"], table["measure"]["v"], table["round"]["v"]
     points = [(x, y) for x, y in zip(across, values, strict=True) if x is not None and y is not None]
     mark = next(
         ((x, y) for x, y, n in zip(across, values, rounds, strict=True) if n == best and None not in (x, y)), None

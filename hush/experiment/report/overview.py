@@ -49,7 +49,7 @@ def _row(name: str, run: Run) -> str:
         "none" if view is None else f"{words.epsilon(runs.epsilon(run.last, view))} <small>{view}, {run.level}</small>",
     )
     numbers = "".join(f'<td class="number">{cell}</td>' for cell in cells)
-    measure = f'<br><small class="soft">{words.measure(runs.measure(run))}</small>'
+    measure = f'<br><small class="soft">{escape(words.measure(runs.measure(run)))}</small>'
     return f"<tr><td>{tick}</td><td>{link}</td><td>{what}{measure}</td>{numbers}</tr>"
 
 
@@ -64,11 +64,11 @@ def comparison(several: Mapping[str, Run]) -> str:
     kinds = {kind for run in listed if (kind := _kind(run))[0] is not None}
     view = next(iter(kinds))[0] if len(kinds) == 1 else None
     for key in dict.fromkeys(runs.measure(run) for run in listed):
-        at = [n for n, run in enumerate(listed) if runs.measure(run) == key and key in tables[n]]
+        at = [n for n, run in enumerate(listed) if runs.measure(run) == key and "measure" in tables[n]]
         if at:
-            drawn, chart = _measured(key, at, listed, list(several), tables, view)
+            drawn, chart = _measured(key, at, listed, list(several), tables, view, f"measure-{len(charted)}")
             figures += drawn
-            charted[f"measure-{key}"] = chart
+            charted[f"measure-{len(charted)}"] = chart
     note = ""
     if len(kinds) > 1:
         note = "Epsilon is no axis here: these runs differ in what it is of (adversary, level, neighbours or delta)."
@@ -96,6 +96,7 @@ def _measured(
     names: Sequence[str],
     tables: Sequence[series.Table],
     view: str | None,
+    place: str,
 ) -> tuple[str, dict[str, Any]]:
     name = words.measure(key)
     lines = [svg.Line(names[n], runs.accuracies(listed[n], key), runs.best(listed[n], key)) for n in at]
@@ -105,11 +106,11 @@ def _measured(
     )
     drawn = svg.chart(lines, svg.linear(min(values), max(values)), words.accuracy, label, name)
     note = "On each run's own test rows. A ring marks the best round."
-    made = charts.figure(name[0].upper() + name[1:], note, drawn, f"measure-{key}", tall=True)
+    made = charts.figure(name[0].upper() + name[1:], note, drawn, place, tall=True)
     chart = {
         "unit": name,
         "axes": series.axes([tables[n] for n in at], view),
-        "lines": [{"name": names[n], "of": n, "y": key, "mark": series.mark(listed[n])} for n in at],
+        "lines": [{"name": names[n], "of": n, "y": "measure", "mark": series.mark(listed[n])} for n in at],
     }
     return made, chart
 
@@ -121,7 +122,7 @@ def _table(several: Mapping[str, Run]) -> str:
         ("Scheme", [escape(run.scheme) for run in several.values()]),
         ("Data", [escape(run.data) for run in several.values()]),
         ("Rounds", [f"{len(run.rounds):,} of {run.total:,}" for run in several.values()]),
-        ("Measure", [words.measure(runs.measure(run)) for run in several.values()]),
+        ("Measure", [escape(words.measure(runs.measure(run))) for run in several.values()]),
         ("Last", [_point(next(iter(reversed(runs.accuracies(run))), None)) for run in several.values()]),
         ("Best", [_point(runs.best(run)) for run in several.values()]),
         *(

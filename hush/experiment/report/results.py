@@ -24,7 +24,7 @@ def groups(run: Run) -> str:
     ]
     if clients:
         what = words.measure(str(clients[0].get("measure")))
-        parts.append(_table("Client", what[0].upper() + what[1:], clients))
+        parts.append(_table("Client", escape(what[0].upper() + what[1:]), clients))
     if classes:
         parts.append(_table("Class", "Right", classes))
     return "".join([*parts, "</section>"])
@@ -55,7 +55,7 @@ def _table(head: str, measure: str, listed: list[dict[str, Any]]) -> str:
 
 def _between(one: dict[str, Any]) -> str:
     low, high = one.get("low"), one.get("high")
-    return f"{words.accuracy(low)} to {words.accuracy(high)}" if finite(low) and finite(high) else "one label alone"
+    return f"{words.accuracy(low)} to {words.accuracy(high)}" if finite(low) and finite(high) else "–"
 
 
 def _interval(one: dict[str, Any]) -> str:

@@ -19,7 +19,7 @@ def table(run: Run) -> Table:
     rows, name = _kept(run), runs.measure(run)
     found = {
         "round": _column(rows, lambda row: row["round"], lambda value: f"round {value:,}"),
-        name: _column(rows, lambda row: row.get(name), words.accuracy),
+        "measure": _column(rows, lambda row: row.get(name), words.accuracy),
         **{
             way: _column(rows, lambda row, way=way: runs.kilobytes(row, way), _sent)  # type: ignore[misc]
             for way in ("up", "down")

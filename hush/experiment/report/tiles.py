@@ -60,7 +60,7 @@ def tiles(run: Run) -> str:
         for word, point in (("last", known[-1] if known else None), ("best", best)):
             number, value = point or (None, None)
             title = f"{words.measure(key)}, {word}"
-            found.append(_tile(title[0].upper() + title[1:], words.accuracy(value), _at(number)))
+            found.append(_tile(escape(title[0].upper() + title[1:]), words.accuracy(value), _at(number)))
     for way in ("up", "down"):
         payload, protocol, most = (
             words.kB(runs.kilobytes(last, way, kind, statistic))

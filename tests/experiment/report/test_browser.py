@@ -170,7 +170,7 @@ def test_runs_are_listed_compared_and_followed(tab, make, described, line, tmp_p
         tab.click("input[value=two]")
         tab.click("button.go")
         tab.until("document.title.startsWith('Comparison')")
-        plot = "figure[data-chart=measure-accuracy] .plot"
+        plot = "figure[data-chart=measure-0] .plot"
         assert tab.js(f"document.querySelectorAll('{plot} .line').length") == 2
         tab.click("button[data-axis='epsilon model']")
         assert ticks(tab, plot)[-1] == "epsilon, model"

@@ -143,7 +143,7 @@ def test_the_script_gets_each_round_s_numbers_and_words(make):
     found = series(make(rows=3))
     (table,) = found["tables"]
     assert table["round"] == {"v": [1, 2, 3], "t": ["round 1", "round 2", "round 3"]}
-    assert table["accuracy"] == {"v": [0.501, 0.502, 0.503], "t": ["0.501", "0.502", "0.503"]}
+    assert table["measure"] == {"v": [0.501, 0.502, 0.503], "t": ["0.501", "0.502", "0.503"]}
     assert table["up"] == {"v": [0.56, 1.12, 1.68], "t": ["0.56 kB", "1.12 kB", "1.68 kB"]}
     assert table["epsilon upload"]["t"] == ["31.00"] * 3
     assert [axis["key"] for axis in found["charts"]["measure"]["axes"]] == ["round", "up", "epsilon model"]
@@ -182,7 +182,7 @@ def test_card_data_weights_and_results_are_shown_and_escaped(make, described):
     assert "model the <u>models</u> 2.50 –" in text
     assert "Assumptions honest & curious Used without noise test metrics <i>as they are</i>" in text
     assert "<b>E</b> 9 3 0.750 0.500 to 0.900" in text
-    assert "West 4 0 – one label alone" in text
+    assert "West 4 0 – –" in text
     assert "0 8 1.000 0.680 to 1.000" in text
     assert "10 of 50 weights (20.00%) train and travel, the same in every round." in text
     assert "<b>1</b> 10 × 4 40 10 25.0%" in text
