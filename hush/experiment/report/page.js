@@ -97,11 +97,12 @@
     }
 
     points(line) {
-      const xs = line.table[this.axis.key], ys = line.table[line.y], found = [];
+      const xs = line.table[this.axis.key], ys = line.table[line.y], rounds = line.table.round, found = [];
       if (!xs || !ys) return found;
+      const said = (i) => (this.axis.before || "") + xs.t[i] + (this.axis.after || "") + (xs === rounds ? "" : `, ${rounds.t[i]}`);
       for (let i = 0; i < ys.v.length; i++) {
         const x = xs.v[i], y = ys.v[i];
-        if (x != null && y != null && !(this.chart.log && y <= 0)) found.push({ x, y, said: ys.t[i], head: (this.axis.before || "") + xs.t[i] + (this.axis.after || ""), i });
+        if (x != null && y != null && !(this.chart.log && y <= 0)) found.push({ x, y, said: ys.t[i], head: said(i), i });
       }
       return found;
     }

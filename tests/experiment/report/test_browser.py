@@ -177,6 +177,7 @@ def test_runs_are_listed_compared_and_followed(tab, make, described, line, tmp_p
         x, y = tab.middle(plot)
         tab.mouse("mouseMoved", x, y)
         assert tip(tab, plot).startswith("epsilon, model: ")
+        assert ", round " in tip(tab, plot).split("\n")[0]
         tab.mouse("mouseMoved", 2, 2)
         assert overflow(tab) <= 0
         # A run that goes on is shown as it does, and what was chosen stays.
