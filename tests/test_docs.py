@@ -34,8 +34,9 @@ MEASURED = [
     "benchmarks/README.md",
     "benchmarks/results/README.md",
 ]
-# A command with one of these is only checked to parse; tests/cli/test_cluster.py runs what is on a cluster.
-DOWNLOADS = ("--cluster", "fashion-mnist", "cifar", "experiments/", "diabetes130", "premier-like", "reproduce u-")
+# A command with one of these is only checked to parse; tests/cli/test_cluster.py runs what is on a cluster,
+# tests/experiment/report/test_serve.py what waits for a browser.
+DOWNLOADS = ("--cluster", "hush serve", "fashion-mnist", "cifar", "experiments/", "diabetes130", "premier-like", "reproduce u-")
 KINDS = {"python", "sh", "console", "toml", "text"}  # of a block: each is run, compared or checked below
 
 

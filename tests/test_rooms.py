@@ -39,6 +39,7 @@ VERSION = {
     ("hush.cli.server", "hush"),
     ("hush.cli.client", "hush"),
     ("hush.experiment.flare", "hush"),
+    ("hush.experiment.about", "hush"),
 }
 
 

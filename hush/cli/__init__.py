@@ -9,7 +9,7 @@ import typer
 
 from hush import __version__
 from hush.catalogue.settings import RENAMED
-from hush.cli import client, compare, data, federation, privacy, reproduce, run, schemes, server, settings, sweep
+from hush.cli import client, compare, data, federation, privacy, reproduce, run, schemes, serve, server, settings, sweep
 from hush.data import files
 from hush.errors import Mistake, Stopped
 from hush.experiment.settings import MODES, SETTINGS
@@ -28,6 +28,7 @@ app.add_typer(privacy.app, name="privacy")
 app.add_typer(data.app, name="data")
 app.add_typer(federation.app, name="federation")
 app.command("compare")(compare.compare)
+app.command("serve")(serve.serve)
 app.command("sweep")(sweep.sweep)
 app.command("reproduce")(reproduce.reproduce)
 app.command("server")(server.server)

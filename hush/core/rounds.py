@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from hush.core.clients import Clients, Opening, Order
 from hush.core.protocols import named
 from hush.core.scheme import Scheme
-from hush.core.spec import Members, Plan, Total
+from hush.core.spec import Length, Members, Plan, Total
 from hush.core.state import State
 from hush.core.task import Registered
 from hush.core.traffic import Bytes
@@ -31,6 +31,7 @@ _UNDECLARED = (
     "the guarantee of this secure sum holds only if no client drops out: declare a dropout rate"
     " (sampling.dropout) and start again"
 )
+Went = tuple[State, int, str | None, tuple[str, ...], Length | None]
 Payment = tuple[Event | None, Members]  # what a cohort pays for; None where there is no guarantee
 
 
@@ -39,6 +40,7 @@ class Report:
     """One finished round, and the state after it (see State on how long it holds).
 
     `reason` says why a round was aborted, `refused`, in a sentence each, which uploads the server did not take.
+    `length`: of the mean that it released, where uploads are bounded.
     """
 
     round: int
@@ -55,6 +57,7 @@ class Report:
     reason: str | None = None
     refused: tuple[str, ...] = ()
     standalone: bool = False
+    length: Length | None = None
 
     @cached_property
     def epsilon(self) -> dict[str, float | str]:
@@ -139,7 +142,7 @@ def loop(
         began = time.perf_counter()
         try:
             went = turn.skip if begun is not None and number <= begun else turn.round
-            state, cohort, reason, refused = went(state, number)
+            state, cohort, reason, refused, length = went(state, number)
         except BaseException:
             state.books.discard()  # the state stays as it was, and may be resumed from
             raise
@@ -158,6 +161,7 @@ def loop(
             reason=reason,
             refused=refused,
             standalone=scheme.standalone,
+            length=length,
         )
 
 
@@ -188,7 +192,7 @@ class _Loop:
         """What is public of the clients."""
         return self.clients.enrolled
 
-    def round(self, state: State, number: int) -> tuple[State, int, str | None, tuple[str, ...]]:
+    def round(self, state: State, number: int) -> Went:
         """One round: the state after it, how many took part, why it was aborted if it was, and what was refused.
 
         An aborted round moves nothing. The books are written last: a round that fails leaves them alone.
@@ -205,7 +209,7 @@ class _Loop:
             state.memory.discard()
             average = self.scheme.averaged(state.average, state.weights, number)
             state = replace(state, average=average)
-            return self._close(state, number, charges), 0, str(aborted), aborted.refused
+            return self._close(state, number, charges), 0, str(aborted), aborted.refused, None
         moved, optimizer = self.scheme.move(state.weights, plan, total, state.optimizer)
         if not bool(moved.isfinite().all()):
             raise Mistake(
@@ -217,16 +221,16 @@ class _Loop:
         state = replace(
             state, weights=moved, clip=clip, optimizer=optimizer, average=average, downlink_error=downlink_error
         )
-        return self._close(state, number, charges), total.count, None, total.refused
+        return self._close(state, number, charges), total.count, None, total.refused, total.length
 
-    def skip(self, state: State, number: int) -> tuple[State, int, str | None, tuple[str, ...]]:
+    def skip(self, state: State, number: int) -> Went:
         """A round that an earlier process began and did not finish: nothing of it is known, and it stays charged."""
         if number == 1:
             if self.scheme.poll(self.task.layout) is not None:
                 raise Mistake("the server stopped while clients voted on the coordinates: begin a new run")
             state = self._elect(state, [])
         state = replace(state, average=self.scheme.averaged(state.average, state.weights, number))
-        return self._close(state, number, []), 0, f"round {number}: the server was stopped in it", ()
+        return self._close(state, number, []), 0, f"round {number}: the server was stopped in it", (), None
 
     def _elect(self, state: State, charges: list[Payment]) -> State:
         """The vote on the coordinates, for a scheme that has one, and the set where it is fixed."""

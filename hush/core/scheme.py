@@ -1,5 +1,6 @@
 """A scheme is a value: which weights, how they train, what happens to the updates, how the server moves."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -13,7 +14,7 @@ from hush.core.engine import Engine
 from hush.core.integers import centred
 from hush.core.plain import All, Average, Exact, Sum
 from hush.core.protocols import Aggregator, Coordinates, Downlink, Sampling, Source, Stage, Step, Trainer, sent_down
-from hush.core.spec import Asked, ClientContext, Members, Note, Plan, ServerContext, Spec, Total
+from hush.core.spec import Asked, ClientContext, Length, Members, Note, Plan, ServerContext, Spec, Total
 from hush.core.task import Block, Registered
 from hush.errors import Mistake
 from hush.models.weights import Layout
@@ -169,18 +170,28 @@ class Scheme:
         modulus = specs[-1].form.modulus
         if modulus is not None:
             total = replace(total, body=centred(total.body, modulus))
-        for stage, spec in reversed(list(zip(self.stages, specs, strict=False))):
+        for stage, spec, sent in reversed(list(zip(self.stages, specs, specs[1:], strict=False))):
             total = stage.decode(total, ServerContext(spec, plan, secret))
+            if spec.l2 == math.inf and sent.l2 < math.inf:  # in the units of the bound, before what stands in front
+                total = replace(total, length=self._length(total, plan, sent, specs[-1].noise))
         return total
+
+    def _length(self, total: Total, plan: Plan, sent: Spec, noise: float | None) -> Length:
+        divisor = self._divisor(plan, total) or 1.0
+        single = self.source is None or not self.source.correlated  # else noise of other rounds is in it
+        spread = noise * sent.l2 * math.sqrt(sent.size) / divisor if single and noise is not None else None
+        mean = float(torch.linalg.vector_norm(total.body, dtype=torch.float64)) / divisor
+        return Length(mean, sent.l2 if sent.clip is None else sent.clip, spread)
+
+    def _divisor(self, plan: Plan, total: Total) -> float:
+        """What the mean divides by: the planned cohort where clients are hidden, else the survivors."""
+        return plan.cohort if self.level == "client" else float(total.count)
 
     def move(
         self, weights: Tensor, plan: Plan, total: Total, optimizer: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None]:
-        """The next weights, and what the step keeps; `weights` are the server's own, those of the plan the clients'.
-
-        The mean divides by the planned cohort where clients are hidden, else by the survivors.
-        """
-        divisor = plan.cohort if self.level == "client" else float(total.count)
+        """The next weights, and what the step keeps; `weights` are the server's own, those of the plan the clients'."""
+        divisor = self._divisor(plan, total)
         if not divisor:
             return weights, optimizer
         return self.step.move(weights, plan.live, total.body / divisor, optimizer)

@@ -121,12 +121,23 @@ class Asked:
     relay: Callable[..., Any] | None = None  # what opens a round with a second server that is elsewhere
 
 
+class Length(NamedTuple):
+    """How long a released mean of bounded uploads is, beside their bound, and how long its noise is expected to be.
+
+    All three follow from what is released: nothing else of any upload is in them.
+    """
+
+    mean: float
+    bound: float
+    noise: float | None
+
+
 @dataclass(frozen=True)
 class Total:
     """What the server sees of the uploads: their sum, how many, and their summed weight.
 
     `refused` says, in a sentence each, which uploads it did not take; `survivors` whose are in the sum, where some of
-    those that were taken are not.
+    those that were taken are not. `length`: see Length, where uploads are bounded.
     """
 
     body: Tensor
@@ -135,6 +146,7 @@ class Total:
     clip: float | None = None
     refused: tuple[str, ...] = ()
     survivors: tuple[int, ...] | None = None
+    length: Length | None = None
 
 
 class Multipliers(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,7 +35,7 @@ class DataSet:
     shown to anyone. `classes` is 1 if the targets are numbers. `source` says where the set came from,
     `digest` how its content was checked. `notes` say what was fitted on the data, for the privacy card.
     `split` is the column to split by, where the set has its own clients. `features` are the names of the columns of
-    records.
+    records, `rules` what each rule kept and dropped of them, `holders` the client of each test row, where one holds it.
     """
 
     name: str
@@ -49,6 +49,8 @@ class DataSet:
     notes: tuple[str, ...] = ()
     split: str | None = None
     features: tuple[str, ...] = ()
+    rules: tuple[Mapping[str, Any], ...] = ()
+    holders: np.ndarray[Any, Any] | None = None
 
 
 def load(name: str | Path, say: Say = say_aloud, seed: int = 0, part: npz.Part | None = None) -> DataSet:
@@ -165,11 +167,11 @@ def _from_records(
             f"all {len(found.targets)} rows that {source} keeps have the label {int(found.targets[0])}, so there is"
             " nothing to learn: check label and positive"
         )
-    whole, public = Samples(found.inputs, found.targets), None
+    whole, public, holders = Samples(found.inputs, found.targets), None, None
     notes = (*notes, *(f"fitted on the records: {line}" for line in found.fitted))
     if wanted is None:
         train, test = split(found, seed=seed)
-        clients = found.clients[train.numpy()]
+        clients, holders = found.clients[train.numpy()], found.clients[test.numpy()]
     else:
         dealt = deal(found, wanted, seed=seed)
         train, test, clients = torch.from_numpy(dealt.train), torch.from_numpy(dealt.test), dealt.clients
@@ -193,6 +195,8 @@ def _from_records(
         notes=notes,
         split="client",
         features=found.names,
+        rules=tuple(asdict(rule) for rule in found.counts),
+        holders=holders,
     )
 
 

@@ -176,7 +176,7 @@ def _execute(
     finally:
         desk.keep()
     assert state is not None
-    desk.show(state)  # a process killed in its last round may have left them behind
+    desk.close(state)  # a process killed in its last round may have left them behind
     if experiment.scheme.standalone:
         return  # nobody's model is everybody's: each client has its own
     model = copy.deepcopy(task.model)
@@ -226,6 +226,7 @@ def _row(report: Report, experiment: Experiment, best: dict[str, Any]) -> Row:
         **{name: getattr(score, name, None) for name in ("accuracy", "balanced", "auroc", "loss")},
         **best,
         "clip": report.clip,
+        "length": None if report.length is None else report.length._asdict(),
         "bytes": report.bytes,
         "epsilon": report.epsilon,
         "seconds": round(report.seconds, 3),

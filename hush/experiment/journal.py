@@ -12,7 +12,7 @@ from typing import Any
 from hush.core.state import State
 from hush.data import files
 from hush.errors import Mistake
-from hush.experiment import checkpoint
+from hush.experiment import about, checkpoint
 from hush.experiment.report import page
 from hush.experiment.resolving import Experiment
 from hush.experiment.statement import facts
@@ -65,6 +65,7 @@ class Desk:
     each: bool = False  # whether every round is kept before the next
     done: tuple[State, Row] | None = None  # the last round of the log and what vouches for it, not yet kept
     due: float = -math.inf
+    results: dict[str, Any] | None = None  # of the last model, once there is one
 
     def put(self, state: State, best: Row) -> None:
         """A round is in the log; keep it, should that be due."""
@@ -89,6 +90,12 @@ class Desk:
         checkpoint.save_state(self.path / CHECKPOINT, *self.done)
 
     def show(self, state: State) -> None:
-        """The card and the page."""
+        """The card, what the page says beside it, and the page."""
         self.ledger.write_card(card(facts(self.experiment, state, self.ledger.events)))
+        about.write(self.path, about.about(self.experiment, state, self.results))
         page.write(self.path)
+
+    def close(self, state: State) -> None:
+        """After the last round: with the results of its model by class and by client."""
+        self.results = about.results(self.experiment, state)
+        self.show(state)

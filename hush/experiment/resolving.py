@@ -37,6 +37,7 @@ class Experiment:
     """A resolved configuration, the task and scheme it names, and what the privacy card must say of it.
 
     files: of the user's own, with code; published: the scheme is a paper's; deployed: draws are the operating system's.
+    data: what the task was made of; the server of a network has none but test and public rows in it.
     """
 
     config: Config
@@ -47,6 +48,7 @@ class Experiment:
     files: tuple[Path, ...] = ()
     published: bool = False
     deployed: bool = False
+    data: DataSet | None = None
 
 
 def build(config: Config, say: Say = population.quiet, data: DataSet | None = None) -> Experiment:
@@ -129,7 +131,8 @@ def resolve(ready: Prepared, sizes: Tensor | None = None) -> Experiment:
     names = (entry.name, config.data.name, ready.model_name, loss.name)
     files = tuple(Path(n.rpartition(":")[0]) for n in names if ".py:" in n)
     notes = (*data.notes, *notes, *noted)
-    return Experiment(config.model_copy(update=tables), task, scheme, engine, notes, files, entry.published)
+    settled_config = config.model_copy(update=tables)
+    return Experiment(settled_config, task, scheme, engine, notes, files, entry.published, data=data)
 
 
 def _public(config: Config, data: DataSet, defaults: DataDefaults, batch: Samples | None) -> dict[str, Any]:

@@ -53,6 +53,7 @@ def facts(experiment: Experiment, state: State, events: Sequence[Event]) -> Fact
             "how many clients and classes there are, and the shape of the data: assumed public",
             "hyper-parameters that were given (rates, rounds, ratio): assumed chosen without the clients' data",
             "test metrics and the best round: on test rows, which nothing protects",
+            *_shown(experiment),
             *(() if sampling.kind == "once" else (_FIGURES,)),
         ),
         trusted=source is not None and not source.shared,
@@ -64,6 +65,21 @@ def facts(experiment: Experiment, state: State, events: Sequence[Event]) -> Fact
         **_secure(experiment, state.participation.worst() if sampling.kind == "once" else state.round, delta),
         **{"paper_epsilon": paper_epsilon(events, delta) if events and experiment.published else None, **claim},
     )
+
+
+def _shown(experiment: Experiment) -> tuple[str, ...]:
+    """What the page shows of clients' records, and no noise covers."""
+    data, lines = experiment.data, list[str]()
+    if data is not None and data.rules:
+        lines.append("how many rows there are, and how many each rule of the schema dropped: counted for the page")
+    if data is not None and data.holders is not None:
+        lines.append(
+            "results by client, on the page: on test rows that each client gave for this; in a deployment no server"
+            " has them"
+            if experiment.config.data.partition != "sites"
+            else "results by client, on the page: on the server's own test rows, by the client that its table names"
+        )
+    return tuple(lines)
 
 
 def _cohorts(secure: bool) -> str:

@@ -9,6 +9,7 @@ from hush.privacy.assumptions import assumptions
 from hush.privacy.events import relation
 from hush.privacy.facts import Facts
 from hush.privacy.neighbours import neighbours, sentence
+from hush.privacy.sections import MEDIAN, sections
 from hush.privacy.shown import shown
 from hush.privacy.views import stated
 
@@ -76,30 +77,13 @@ def card(facts: Facts) -> dict[str, Any]:
 
 def render(card: Mapping[str, Any]) -> str:
     """The card as a page of plain text."""
+    found = sections(card)
     lines = [f"Privacy card: {card['scheme']}", ""]
-    if card["guarantee"] == "none":
-        lines += _wrapped("Guarantee", f"none: {card['reason']}. No epsilon can be stated.")
-        if card.get("paper"):
-            lines += _wrapped("The paper's", f"{shown(card['paper']['epsilon'])}: {card['paper']['how']}")
-    else:
-        lines += _wrapped("Guarantee", f"{card['guarantee']}, delta {card['delta']:g}, {card['accountant']} accountant")
-        lines += _wrapped("Protected", card["protected"])
-        lines += _wrapped("Neighbours", card.get("neighbours", card["relation"]))
-    drawn = "by turns that are public" if card["sampling"] == "once" else f"{card['sampling']} sampling"
-    cohort = f"{card['cohort']:g} of {card['population']} clients a round, {drawn}"
-    lines += _wrapped("Rounds", f"{card['rounds']}, {cohort}")
-    if "records" in card:
-        lines += _wrapped("Batches", _batches(card["records"]))
-    joined = card["participation"]
-    lines += _wrapped("Took part", f"at most {joined['worst']} rounds, median {joined['median']:g}")
-    if card.get("secure"):
-        lines += _wrapped("Secure sum", sums.protocol(card["secure"]))
-    if card["guarantee"] != "none":
-        lines += _wrapped("Noise from", card["noise_source"])
-        if "integers" in card:
-            lines += _wrapped("Integers", sums.noise(card["integers"]))
+    for name, text in found.facts:
+        lines += _wrapped(name, text)
+    if found.adversaries:
         lines += ["", f"{'against':<10}{'epsilon':>9}{'median':>9}  who that is"]
-        for row in card["adversaries"]:
+        for row in found.adversaries:
             numbers = f"{shown(row['epsilon']):>9}{shown(row.get('epsilon_median', '')):>9}"
             lines.append(
                 fill(
@@ -109,20 +93,11 @@ def render(card: Mapping[str, Any]) -> str:
                     subsequent_indent=" " * 30,
                 )
             )
-        lines.append(" " * 10 + "epsilon is the worst client's, median the middle one's of all registered clients")
-        if card["paper"]:
-            lines += [
-                "",
-                *_wrapped("The paper's", f"{card['paper']['how']}: {shown(card['paper']['epsilon'])}"),
-            ]
-        published = card.get("integers", {}).get("published")
-        if published:
-            lines += ["", *_wrapped("Published", f"{published['how']}: {shown(published['epsilon'])}, model view")]
-        if card.get("records", {}).get("epsilon_unnoticed") is not None:
-            how = f"if no model showed whether the record's client took part, by {card['accountant']}"
-            lines += _wrapped("Assumed", f"{how}: {shown(card['records']['epsilon_unnoticed'])}; this is not proven")
-        lines += _listed("Assumptions", card["assumptions"])
-    lines += _listed("Used without noise", card["unnoised"])
+        lines.append(" " * 10 + MEDIAN)
+    for name, text in found.notes:
+        lines += ["", *_wrapped(name, text)]
+    for title, items in found.lists:
+        lines += _listed(title, items)
     return "\n".join(lines) + "\n"
 
 
@@ -169,13 +144,6 @@ def _records(facts: Facts) -> dict[str, Any]:
         "batches": facts.batches,
         "epsilon_unnoticed": unnoticed,
     }
-
-
-def _batches(records: Mapping[str, Any]) -> str:
-    steps = "1 step" if records["steps"] == 1 else f"{records['steps']} steps"
-    drawn = f"a record of the smallest client is in with probability {records['batch']:.4g}"
-    moved = "1 clipped gradient changes" if records["reach"] == 1 else f"{records['reach']} clipped gradients change"
-    return f"{steps} a round, {records['batches']} batches: {drawn}; {moved} with it"
 
 
 def _wrapped(name: str, text: str) -> list[str]:

@@ -3,6 +3,7 @@
 import json
 import shutil
 import sys
+from html import unescape
 
 import pytest
 
@@ -192,3 +193,25 @@ def test_without_its_checkpoint_a_card_is_not_believed(hush, runs, tmp_path):
     status, out, err = hush("privacy", "card", folder)
     assert (status, out) == (2, "")
     assert "has no checkpoint" in err
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_the_page_shows_the_whole_card(runs, name):
+    card = json.loads((runs / name / "privacy.json").read_text())["card"]
+    text = unescape((runs / name / "report.html").read_text())
+    said = [*card["unnoised"], *card.get("assumptions", []), *(one["sees"] for one in card.get("adversaries", []))]
+    said += [card[key] for key in ("reason", "protected", "neighbours", "noise_source") if key in card]
+    assert said
+    for sentence in said:
+        assert sentence in text
+    assert ("Simulated: noise from a seed." in text) is (name != "none")
+
+
+def test_a_page_that_shows_other_results_is_refused(hush, runs, tmp_path):
+    folder = shutil.copytree(runs / "none", tmp_path / "none")
+    found = json.loads((folder / "about.json").read_text())
+    found["results"]["classes"][0]["value"] = 1.0
+    (folder / "about.json").write_text(json.dumps(found))
+    status, out, err = hush("privacy", "card", folder)
+    assert (status, out) == (2, "")
+    assert "report.html does not show" in err

@@ -4,7 +4,7 @@ import json
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,14 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Run:
-    """What was asked (config) and what happened (rounds, oldest first)."""
+    """What was asked (config) and what happened (rounds, oldest first); its privacy card, and what else is known."""
 
     path: Path
     name: str
     config: dict[str, Any]
     rounds: list[Row]
+    card: dict[str, Any] | None = None
+    about: dict[str, Any] = field(default_factory=dict)
 
     @property
     def scheme(self) -> str:
@@ -79,7 +81,15 @@ def read(path: Path) -> Run:
         raise Mistake(f"run {str(path)!r} is not a directory: give the directory that `hush run` wrote")
     whole = path.resolve()
     name = f"{whole.parent.name}/{whole.name}" if whole.name.startswith("seed-") else whole.name
-    return Run(path, name, _config(path / "config.toml"), _rounds(path / "rounds.jsonl"))
+    card = _object(path / "privacy.json").get("card")
+    return Run(
+        path,
+        name,
+        _config(path / "config.toml"),
+        _rounds(path / "rounds.jsonl"),
+        card if isinstance(card, dict) else None,
+        _object(path / "about.json"),
+    )
 
 
 def repetitions(path: Path) -> list[Path]:
@@ -169,6 +179,19 @@ def _config(path: Path) -> dict[str, Any]:
             "run, and run.rounds; run the experiment again"
         ) from None
     return config
+
+
+def _object(path: Path) -> dict[str, Any]:
+    """A JSON object of a run's directory; empty where there is no such file."""
+    if not path.exists():
+        return {}
+    try:
+        found = json.loads(_bytes(path))
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise Mistake(f"{str(path)!r} is damaged: restore it from a copy")
+    return found
 
 
 def _rounds(path: Path) -> list[Row]:

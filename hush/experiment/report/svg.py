@@ -1,8 +1,7 @@
-"""Line charts against rounds, as inline SVG that the page's style sheet colours.
+"""Line charts as inline SVG that the page's style sheet colours: what a reader without scripts sees, and print.
 
-Drawn here, not by plotly: plotly's script makes the page 4.8 MB, and the page is rewritten and
-reloaded every few seconds while a run goes on. This way it is some tens of kilobytes, needs no
-script at all, and follows the reader's light or dark setting. Pointing at a round shows its values.
+page.js draws them anew, with zoom. Neither is plotly's: its script makes a page of 4.8 MB, and the page is rewritten
+and read again every few seconds while a run goes on. This way it is some tens of kilobytes.
 """
 
 import math
@@ -15,7 +14,7 @@ from typing import TypeVar
 WIDTH, HEIGHT = 400, 280
 LEFT, RIGHT, TOP, BOTTOM = 56, 72, 34, 44
 LABEL_GAP = 17
-MOST_POINTS, MOST_BANDS = 500, 160
+MOST_POINTS, MOST_BANDS = 500, 80
 
 Point = tuple[float, float]
 T = TypeVar("T")
@@ -66,11 +65,13 @@ def logarithmic(low: float, high: float) -> Axis:
     return Axis(start, stop, tuple(tick for tick in grid if start <= tick <= stop), log=True)
 
 
-def chart(lines: Sequence[Line], axis: Axis, say: Callable[[float], str], label: str, unit: str) -> str:
-    """The SVG of some lines against rounds; `say` writes a value, `unit` names the vertical axis."""
+def chart(
+    lines: Sequence[Line], axis: Axis, say: Callable[[float], str], label: str, unit: str, across_name: str = "round"
+) -> str:
+    """The SVG of some lines; `say` writes a value, `unit` names the vertical axis, `across_name` the other one."""
     across = max([x for line in lines for x, _ in line.points], default=1.0) or 1.0
     rounds = linear(0, across)
-    whole = [tick for tick in rounds.ticks if tick == int(tick) and tick <= across]
+    ticks = [tick for tick in rounds.ticks if (tick == int(tick) or across_name != "round") and tick <= across]
 
     def px(x: float) -> float:
         return LEFT + x / across * (WIDTH - LEFT - RIGHT)
@@ -84,14 +85,14 @@ def chart(lines: Sequence[Line], axis: Axis, say: Callable[[float], str], label:
         y = py(tick)
         parts.append(f'<line class="grid" x1="{LEFT}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>')
         parts.append(f'<text class="tick" x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{_tick(tick)}</text>')
-    for tick in whole:
-        parts.append(f'<text class="tick" x="{px(tick):.1f}" y="{foot + 18}" text-anchor="middle">{int(tick):,}</text>')
+    for tick in ticks:
+        parts.append(f'<text class="tick" x="{px(tick):.1f}" y="{foot + 18}" text-anchor="middle">{_tick(tick)}</text>')
     middle = (LEFT + right) / 2
-    parts.append(f'<text class="tick" x="{middle}" y="{HEIGHT - 4}" text-anchor="middle">round</text>')
+    parts.append(f'<text class="tick" x="{middle}" y="{HEIGHT - 4}" text-anchor="middle">{across_name}</text>')
     parts.append(f'<text class="tick" x="0" y="14">{escape(unit)}</text>')
     parts += [_curve(line, number, px, py) for number, line in enumerate(lines, 1)]
     parts += _names(lines, py)
-    parts += _bands(lines, px, say, foot)
+    parts += _bands(lines, px, say, foot, across_name)
     return "".join([*parts, "</svg>"])
 
 
@@ -99,7 +100,7 @@ def _curve(line: Line, number: int, px: Callable[[float], float], py: Callable[[
     if not line.points:
         return ""
     # A thinned line must still pass through the point that the ring is drawn around.
-    kept = sorted({*_thin(line.points, MOST_POINTS), *([line.mark] if line.mark else [])})
+    kept = sorted({*thin(line.points, MOST_POINTS), *([line.mark] if line.mark else [])})
     path = " ".join(f"{px(x):.1f},{py(y):.1f}" for x, y in kept)
     x, y = line.points[-1]
     drawn = f'<polyline class="line" points="{path}"/><circle r="4" cx="{px(x):.1f}" cy="{py(y):.1f}"/>'
@@ -121,17 +122,19 @@ def _names(lines: Sequence[Line], py: Callable[[float], float]) -> list[str]:
     ]
 
 
-def _bands(lines: Sequence[Line], px: Callable[[float], float], say: Callable[[float], str], foot: float) -> list[str]:
+def _bands(
+    lines: Sequence[Line], px: Callable[[float], float], say: Callable[[float], str], foot: float, across_name: str
+) -> list[str]:
     """An invisible strip per round that shows a rule and the round's values when pointed at."""
     at = [dict(line.points) for line in lines]
-    stops = _thin(sorted({x for values in at for x in values}), MOST_BANDS)
+    stops = thin(sorted({x for values in at for x in values}), MOST_BANDS)
     edges = [px(stops[0]) - 8] if stops else []
     edges += [(px(a) + px(b)) / 2 for a, b in pairwise(stops)]
     edges += [px(stops[-1]) + 8] if stops else []
     bands = []
     for x, (left, end) in zip(stops, pairwise(edges), strict=True):
         values = [f"{line.name} {say(found[x])}" for line, found in zip(lines, at, strict=True) if x in found]
-        words = escape("\n".join([f"round {int(x):,}", *values]))
+        words = escape("\n".join([f"{across_name} {_tick(x)}", *values]))
         bands.append(
             f'<g class="band"><title>{words}</title>'
             f'<rect x="{left:.1f}" y="{TOP}" width="{end - left:.1f}" height="{foot - TOP}"/>'
@@ -140,7 +143,7 @@ def _bands(lines: Sequence[Line], px: Callable[[float], float], say: Callable[[f
     return bands
 
 
-def _thin(items: Sequence[T], most: int) -> list[T]:
+def thin(items: Sequence[T], most: int) -> list[T]:
     """At most about `most` of the items, evenly, the first and the last among them."""
     if len(items) <= most:
         return list(items)

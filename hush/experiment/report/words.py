@@ -61,6 +61,11 @@ def kB(value: float) -> str:
     return f"{value:,.1f}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
+def length(value: float) -> str:
+    """Three digits of a norm: 0.0123, 4.95, 64."""
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
 def epsilon(value: float | None) -> str:
     """Two decimals, more for a small one, rounded up; "none" where there is no guarantee."""
     if value is None:

@@ -94,3 +94,67 @@ def secure() -> dict[str, Any]:
     }
     made = row(3)
     return made | {"bytes": made["bytes"] | {"phases": phases}}
+
+
+CARD = {
+    "scheme": "fl-top-dp",
+    "guarantee": "differential privacy, client level",
+    "rounds": 3,
+    "population": 6000,
+    "cohort": 100,
+    "sampling": "poisson",
+    "participation": {"worst": 3, "median": 0.0},
+    "unnoised": ["test metrics <i>as they are</i>"],
+    "level": "client",
+    "protected": "one client",
+    "relation": "add or remove one client",
+    "neighbours": "add or remove one client",
+    "delta": 1e-5,
+    "accountant": "pld",
+    "adversaries": [{"name": "model", "sees": "the <u>models</u>", "epsilon": 2.5}],
+    "paper": None,
+    "noise_source": "simulation seed: not a deployment",
+    "assumptions": ["honest & curious"],
+    "warnings": ["6 clients are <b>few</b>"],
+}
+ABOUT = {
+    "hush": "0.1.0<b>",
+    "data": {
+        "source": "a <b>file</b>",
+        "digest": "none known",
+        "classes": 2,
+        "shape": [22],
+        "rows": {"training": 168, "test": 42, "public": 0},
+        "rules": [
+            {"name": "<b>age</b>", "before": 401, "dropped": 9, "why": "<b>young</b>", "of": "rows", "changed": 0},
+            {"name": "nothing", "before": 392, "dropped": 0, "why": "none", "of": "rows", "changed": 0},
+        ],
+    },
+    "coordinates": {
+        "fixed": True,
+        "layers": [
+            {"name": "<b>1</b>", "shape": [10, 4], "weights": 40, "live": 10},
+            {"name": "2", "shape": [10], "weights": 10, "live": 0},
+        ],
+    },
+    "results": {
+        "round": 3,
+        "clients": [
+            {"name": "<b>E</b>", "rows": 9, "ones": 3, "measure": "auroc", "value": 0.75, "low": 0.5, "high": 0.9},
+            {"name": "West", "rows": 4, "ones": 0, "measure": "auroc", "value": None},
+        ],
+        "classes": [{"name": "0", "rows": 8, "measure": "accuracy", "value": 1.0, "low": 0.68, "high": 1.0}],
+    },
+}
+
+
+@pytest.fixture
+def described() -> Callable[..., Path]:
+    """Puts a card and what else is known into a run's directory; fields of the card may be given."""
+
+    def put(path: Path, **changed: Any) -> Path:
+        (path / "privacy.json").write_text(json.dumps({"events": [], "card": CARD | changed}))
+        (path / "about.json").write_text(json.dumps(ABOUT))
+        return path
+
+    return put
