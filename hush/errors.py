@@ -17,3 +17,8 @@ class Aborted(RuntimeError):
 
 class Stopped(Exception):
     """The user stopped a command. The text says how to go on with it."""
+
+
+def first_line(error: Exception) -> str:
+    """What an error says, in one line."""
+    return f"{type(error).__name__}: {error}".strip().splitlines()[0]

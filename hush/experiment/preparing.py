@@ -21,6 +21,8 @@ from hush.experiment.own import call, function
 from hush.experiment.population import BINARY, DATA_DEFAULTS, RECORDS, DataDefaults
 from hush.models import networks
 from hush.models.losses import LOSSES, Loss, Weighted, balanced
+from hush.models.measures import choice
+from hush.models.measures.choice import Metrics
 from hush.parts.trainers import Balance
 from hush.random.seeds import PublicSeed
 
@@ -41,6 +43,7 @@ class Prepared:
     model_name: str
     model: nn.Module
     public: Samples | None
+    metrics: Metrics | None
     shape: tuple[int, ...]
     images: bool
     notes: tuple[str, ...]
@@ -76,7 +79,10 @@ def prepare(config: Config, say: Say = population.quiet, data: DataSet | None = 
     name = config.model.name or defaults.model
     model = model_of(name, data.train.inputs.shape[1:], 1 if loss.name == BINARY else data.classes, seed)
     public, noted = population.public(config, entry, settings, data, defaults)
-    return Prepared(config, entry, data, defaults, settings, loss, name, model, public, shape, images, notes, noted)
+    metrics = metrics_of(config.model.metrics)
+    return Prepared(
+        config, entry, data, defaults, settings, loss, name, model, public, metrics, shape, images, notes, noted
+    )
 
 
 @dataclass(frozen=True)
@@ -139,3 +145,10 @@ def loss_of(name: str, share: float | None = None) -> Loss:
         raise Mistake(f"loss {name!r} is not known: choose {', '.join(LOSSES)} or write file.py:function")
     plain = LOSSES[name] if name in LOSSES else cast(Loss, function(name))
     return plain if share is None else Weighted(plain, balanced(share))
+
+
+def metrics_of(name: str | None) -> Metrics | None:
+    """The kind of measures of this name, or the user's own function; None: found from the data."""
+    found = cast(Metrics, function(name)) if name is not None and ".py:" in name else name
+    choice.check(found)
+    return found

@@ -1,4 +1,4 @@
-"""The three figures of the page: accuracy, bytes and epsilon against rounds."""
+"""The three figures of the page: the run's measure, bytes and epsilon against rounds."""
 
 from html import escape
 
@@ -9,10 +9,10 @@ from hush.experiment.report.runs import Run
 def accuracy(run: Run) -> str:
     """The run's measure in the evaluated rounds, the best one ringed."""
     found, name = runs.accuracies(run), words.measure(runs.measure(run))
-    title = name.capitalize()
+    title = words.title(runs.measure(run))
     if not found:
         return _figure(title, "No round has been evaluated yet.", "")
-    best = max(found, key=lambda point: point[1])
+    best = (max if runs.larger(run) else min)(found, key=lambda point: point[1])
     values = [value for _, value in found]
     ends = f"last {words.accuracy(values[-1])}, best {words.accuracy(best[1])} at round {best[0]}"
     line = svg.Line("test set", found, best)

@@ -67,14 +67,12 @@ def _head(run: Run, going: bool) -> str:
 
 
 def _tiles(run: Run) -> str:
-    last, name = run.last, runs.measure(run)
-    tiles = []
-    for key in (name, "auroc") if name == "balanced" else (name,):
+    last, tiles = run.last, []
+    for key in runs.measures(run):
         found, best = runs.accuracies(run, key), runs.best(run, key)
         for word, point in (("last", found[-1] if found else None), ("best", best)):
             number, value = point or (None, None)
-            title = f"{words.measure(key)}, {word}"
-            tiles.append(_tile(title[0].upper() + title[1:], words.accuracy(value), _at(number)))
+            tiles.append(_tile(escape(f"{words.title(key)}, {word}"), words.accuracy(value), _at(number)))
     for way in ("up", "down"):
         payload, protocol, most = (
             words.kB(runs.kilobytes(last, way, kind, statistic))
