@@ -1,5 +1,7 @@
 """What goes wrong: by the user, by a peer, in a round."""
 
+LONGEST = 200  # characters of another library's words in a sentence
+
 
 class Mistake(ValueError):
     """A wrong input. The command line prints its sentence and exits with status 2."""
@@ -20,5 +22,6 @@ class Stopped(Exception):
 
 
 def first_line(error: Exception) -> str:
-    """What an error says, in one line."""
-    return f"{type(error).__name__}: {error}".strip().splitlines()[0]
+    """What an error says, in one line that is not too long."""
+    found = f"{type(error).__name__}: {error}".strip().splitlines()[0]
+    return found if len(found) <= LONGEST else f"{found[:LONGEST]}..."

@@ -52,7 +52,7 @@ class Prepared:
     @property
     def outputs(self) -> int:
         """Of the network."""
-        return 1 if self.loss.name == BINARY else self.data.classes
+        return outputs(self.loss.name, self.data)
 
 
 def prepare(config: Config, say: Say = population.quiet, data: DataSet | None = None) -> Prepared:
@@ -77,7 +77,7 @@ def prepare(config: Config, say: Say = population.quiet, data: DataSet | None = 
         data, defaults = population.featured(data, settings, say), replace(defaults, model="head")
     settings, loss, notes = _balanced(config, entry, settings, data, defaults)
     name = config.model.name or defaults.model
-    model = model_of(name, data.train.inputs.shape[1:], 1 if loss.name == BINARY else data.classes, seed)
+    model = model_of(name, data.train.inputs.shape[1:], outputs(loss.name, data), seed)
     public, noted = population.public(config, entry, settings, data, defaults)
     metrics = metrics_of(config.model.metrics)
     return Prepared(
@@ -99,7 +99,7 @@ def _balanced(
     config: Config, entry: Entry, settings: Settings, data: DataSet, defaults: DataDefaults
 ) -> tuple[Settings, NamedLoss, tuple[str, ...]]:
     """The loss, with weights or the trainer with batches that make up for a rare class."""
-    name = config.model.loss or defaults.loss
+    name = config.model.loss or _usual(data, defaults)
     plain = loss_of(name)
     two = data.classes == 2
     balance: Balance = config.train.balance or (entry.usual.get("balance", "none") if two else "none")
@@ -126,6 +126,23 @@ def _balanced(
     if entry.level != "record":  # whose trainer weighs by itself, before it clips
         return settings, NamedLoss(name, loss_of(name, share), balance, share), notes
     return replace(settings, balance=balance, share=share), NamedLoss(name, plain, balance), notes
+
+
+def outputs(loss: str, data: DataSet) -> int:
+    """Of a network: one for each number of a target, for a yes or no, or for each class."""
+    wanted = data.train.targets
+    if wanted.is_floating_point():
+        return wanted.shape[1:].numel()
+    return 1 if loss == BINARY else data.classes
+
+
+def _usual(data: DataSet, defaults: DataDefaults) -> str:
+    """The loss where none is given: by what the targets are."""
+    wanted = data.train.targets
+    if not wanted.is_floating_point():
+        return defaults.loss
+    labels = wanted.shape[1:].numel() > 1 and bool(((wanted == 0) | (wanted == 1)).all())
+    return BINARY if labels else "mean-squared-error"
 
 
 def model_of(name: str, shape: torch.Size, outputs: int, seed: PublicSeed) -> nn.Module:

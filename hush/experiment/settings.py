@@ -40,7 +40,7 @@ class ModelTable(Table):
     """Which network, loss and metrics: names of hush's own, or file.py:function."""
 
     name: str | None = setting("cnn, cnn-small, cnn-color, mlp, linear, head, or file.py:function.")
-    loss: str | None = setting("cross-entropy, binary-cross-entropy, or file.py:function.")
+    loss: str | None = setting("cross-entropy, binary-cross-entropy, mean-squared-error, or file.py:function.")
     metrics: str | None = setting(
         "classification, regression, multi-label, language, or file.py:function; found if not given."
     )

@@ -11,7 +11,7 @@ from torch.func import functional_call
 
 from hush.data.samples import Samples
 from hush.errors import Mistake, first_line
-from hush.models.losses import binary, family, ignored, plain
+from hush.models.losses import binary, family, ignored, plain, squared
 from hush.models.measures.kind import logits
 from hush.models.metrics import Judged, evaluate
 from hush.models.traits import seeded
@@ -124,9 +124,10 @@ class _Trial:
                 f"the loss gives {tuple(value.shape)} numbers and not one: take their mean, as reduction='mean' does"
             )
         if not bool(value.isfinite()):
+            shown = float(value.detach())
             fault = "" if found is None or bool(found.isfinite().all()) else ", and so are outputs of the model"
             raise Mistake(
-                f"the loss is {float(value):g} on {self.name} rows at the first weights{fault}: check inputs, targets"
+                f"the loss is {shown:g} on {self.name} rows at the first weights{fault}: check inputs, targets"
                 " and how the model is initialised"
             )
         return value
@@ -180,7 +181,7 @@ class _Trial:
         """What torch's losses would refuse in their own words, or pair all with all."""
         loss, like = plain(self.problem.loss), family(self.problem.loss)
         same = output.numel() == targets.numel()
-        if like is None or output.shape == targets.shape or (loss is binary and same):
+        if like is None or output.shape == targets.shape or (loss in (binary, squared) and same):
             return
         if like == "classes":
             wanted = (output.shape[0], *output.shape[2:])

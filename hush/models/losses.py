@@ -23,7 +23,16 @@ def binary(output: Tensor, target: Tensor) -> Tensor:
     return F.binary_cross_entropy_with_logits(output.reshape(-1), target.reshape(-1).to(output.dtype))
 
 
-LOSSES: dict[str, Loss] = {"cross-entropy": F.cross_entropy, "binary-cross-entropy": binary}
+def squared(output: Tensor, target: Tensor) -> Tensor:
+    """The mean of (output - target)^2, of as many numbers per row."""
+    return F.mse_loss(output.reshape(target.shape), target.to(output.dtype))
+
+
+LOSSES: dict[str, Loss] = {
+    "cross-entropy": F.cross_entropy,
+    "binary-cross-entropy": binary,
+    "mean-squared-error": squared,
+}
 
 
 @dataclass(frozen=True)
@@ -78,7 +87,7 @@ _FAMILIES: dict[Family, tuple[tuple[object, ...], tuple[type[nn.Module], ...]]] 
         (nn.BCEWithLogitsLoss, nn.BCELoss, nn.MultiLabelSoftMarginLoss),
     ),
     "numbers": (
-        (F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss),
+        (squared, F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss),
         (nn.MSELoss, nn.L1Loss, nn.SmoothL1Loss, nn.HuberLoss),
     ),
 }

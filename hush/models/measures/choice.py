@@ -9,7 +9,7 @@ from hush.errors import Mistake
 from hush.models.losses import family, ignored, probable
 from hush.models.measures.classes import Classification, MultiLabel
 from hush.models.measures.kind import Kind, LossOnly, logits
-from hush.models.measures.language import Language, second_axis
+from hush.models.measures.language import Language
 from hush.models.measures.numbers import Regression
 from hush.models.measures.own import Function, OwnMetrics
 
@@ -64,5 +64,5 @@ def _found(loss: object, targets: Tensor, output: Tensor | None) -> str | None:
         return "classification" if output.dim() <= 2 or output.shape[1:].numel() == 1 else None
     if alike and like != "classes" and int(targets.min()) >= 0 and int(targets.max()) <= 1:
         return "multi-label"
-    tokens = output.dim() == 3 and (second_axis(output, targets) or output.shape[:2] == targets.shape)
-    return "language" if targets.dim() == 2 and tokens else None
+    tokens = targets.dim() == 2 and output.dim() == 3 and targets.shape[1] in output.shape[1:]
+    return "language" if tokens else None

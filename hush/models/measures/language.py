@@ -15,8 +15,8 @@ from hush.models.measures.kind import Main, Values, mismatch, tensor
 class Language:
     """perplexity: exp of the mean cross-entropy of all tokens; token_accuracy: the part of them that come first.
 
-    The classes are the outputs' second axis, as torch's cross-entropy has it, or else their last. A target of `ignored`
-    is no token.
+    The classes are the outputs' second axis, as torch's cross-entropy has it, or their last; where both may be,
+    `second` says which. A target of `ignored` is no token.
     """
 
     ignored: int = -100
@@ -25,10 +25,10 @@ class Language:
     def part(self, output: Any, targets: Tensor) -> tuple[float, int, int]:
         """The summed cross-entropy, the right tokens, and the tokens."""
         scores = tensor(output, "language")
-        first = second_axis(scores, targets)
-        if not first and scores.shape[:-1] != targets.shape:
+        second, last = (scores.shape[0], *scores.shape[2:]) == targets.shape, scores.shape[:-1] == targets.shape
+        if not second and not last:
             raise mismatch("language", scores, targets)
-        if not first or (not self.second and scores.shape[:-1] == targets.shape):
+        if not second or (last and not self.second):
             scores = scores.movedim(-1, 1)
         counted = targets != self.ignored
         losses = F.cross_entropy(scores.float(), targets, ignore_index=self.ignored, reduction="none")
@@ -47,8 +47,3 @@ class Language:
     def main(self, values: Values) -> Main:
         """perplexity, of which less is better."""
         return Main("perplexity", False)
-
-
-def second_axis(scores: Tensor, targets: Tensor) -> bool:
-    """Whether the classes may be the second axis."""
-    return scores.dim() == targets.dim() + 1 and (scores.shape[0], *scores.shape[2:]) == targets.shape
