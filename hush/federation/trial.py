@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from hush.core.engine import Engine
 from hush.core.memory import Kept, Memory
@@ -15,7 +16,7 @@ from hush.errors import Mistake, first_line
 from hush.models.weights import flatten
 from hush.parts.trainers.cohort import choose
 from hush.random.draws import Draws
-from hush.random.seeds import SecretSeed
+from hush.random.seeds import PublicSeed, SecretSeed
 
 
 def walk(scheme: Scheme, problem: Problem, held: Population, clients: int, engine: Engine) -> None:
@@ -32,7 +33,7 @@ def walk(scheme: Scheme, problem: Problem, held: Population, clients: int, engin
     plan = Plan(
         round=1,
         weights=flatten(problem.model),
-        live=None if scheme.coordinates.whole else torch.arange(width),
+        live=_live(scheme, problem),
         cohort=scheme.sampling.cohort(clients),
         floor=max(1.0, scheme.sampling.cohort(clients)),
         clip=scheme.specs(width)[-1].clip,
@@ -45,7 +46,27 @@ def walk(scheme: Scheme, problem: Problem, held: Population, clients: int, engin
     except Mistake:
         raise
     except Exception as error:
-        raise Mistake(
-            f"the scheme cannot train this model ({first_line(error)}): write its forward in operations of torch that"
-            " do not branch on values"
-        ) from error
+        raise _failed(error) from error
+
+
+def _live(scheme: Scheme, problem: Problem) -> Tensor | None:
+    """As many coordinates as the scheme has, chosen by two public rows where public rows choose them."""
+    coordinates, public = scheme.coordinates, problem.public
+    if coordinates.whole:
+        return None
+    if not coordinates.derivable:  # clients vote
+        return torch.arange(coordinates.count(problem.layout))
+    few = None if public is None else public.rows(torch.arange(min(2, len(public))))
+    try:
+        return coordinates.draw(replace(problem, public=few), PublicSeed(0), 0 if coordinates.fixed else 1, None)
+    except Mistake:
+        raise
+    except Exception as error:
+        raise _failed(error) from error
+
+
+def _failed(error: Exception) -> Mistake:
+    return Mistake(
+        f"the scheme's parts and the model do not fit ({first_line(error)}): write its forward in operations of torch"
+        " that do not branch on values"
+    )

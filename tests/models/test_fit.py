@@ -245,7 +245,7 @@ def test_the_clients_path_is_tried() -> None:
     """This engine cannot take the model; the ledger does not know of it."""
     made, ledger = task(Branch(), F.cross_entropy, CLASSES), Ledger()
     with pytest.raises(
-        Mistake, match=r"the scheme cannot train this model \(RuntimeError: vmap: .*\.\.\.\): write its"
+        Mistake, match=r"the scheme\'s parts and the model do not fit \(RuntimeError: vmap: .*\.\.\.\): write"
     ):
         next(hush.rounds(PRIVATE, made, rounds=1, ledger=ledger, transport=hush.Simulated(engine=hush.Engine("vmap"))))
     assert ledger.events == ()
