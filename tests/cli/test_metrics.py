@@ -108,15 +108,19 @@ def test_metrics_that_are_not_there(hush, numbers) -> None:
 
 
 def test_labels(hush, tmp_path) -> None:
-    """Several columns of 0.0 and 1.0 have a loss and metrics of their own."""
+    """Several columns of 0.0 and 1.0 have a loss and metrics of their own; rounds between evaluations have none."""
     random = np.random.default_rng(0)
     x = random.normal(size=(240, 6)).astype(np.float32)
     y = (x[:, :3] > 0).astype(np.float32)
     np.savez(tmp_path / "own.npz", x_train=x[:200], y_train=y[:200], x_test=x[200:], y_test=y[200:])
-    status, out, err = hush(*RUN, "--data", "own.npz", "--model", "linear", "--rate", "1", "--out", "r")
+    words = ["--data", "own.npz", "--model", "linear", "--rate", "1", "--set", "run.eval_every=2"]
+    status, out, err = hush(*RUN[:-1], "3", *words, "--out", "r")
     assert status == 0, err
     assert "macro AUROC, last" in out
-    assert lines("r")[-1]["best_macro_auroc"] > 0.9
+    first, second, third = lines("r")
+    assert (first["measure"], first["best_round"], first["loss"]) == (None, None, None)
+    assert second["macro_auroc"] == second["best_macro_auroc"] > 0.7
+    assert third["measure"] == "macro_auroc"
 
 
 def test_a_sweep_goes_from_the_worst_to_the_best() -> None:
