@@ -41,8 +41,8 @@ def _newest(run: read.Run, name: str) -> float | None:
 def line(run: read.Run) -> dict[str, Any]:
     """A run's last state as JSON; its measures are those of the newest evaluated round."""
     last, name = run.last, read.measure(run)
-    shown = (*read.CLASSES, "auroc") if name in read.CLASSES else ()
-    shown += ("top5",) if read.accuracies(run, "top5") else ()
+    shown = [*read.CLASSES, "auroc"] if name in read.CLASSES else []
+    shown += ["top5"] if read.accuracies(run, "top5") else []
     kept = "accuracy" if name in read.CLASSES else name  # of classes the best round's accuracy, whatever decided
     best = last.get(f"best_{kept}")
     epsilon = {view: read.epsilon(last, view) for view in last["epsilon"]}
