@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from hush.federation.loopback import Loopback
     from hush.federation.policy import Policy
     from hush.federation.simulated import Simulated, rounds
+    from hush.models.measures.own import OwnMetrics
     from hush.models.metrics import evaluate
     from hush.parts.aggregators import BitVote, SecureSum
     from hush.parts.coordinates import Only, RandomK, TopK, Vote
@@ -81,6 +82,7 @@ __all__ = [
     "Noise",
     "Once",
     "Only",
+    "OwnMetrics",
     "Poisson",
     "PoissonBinomial",
     "Policy",
@@ -147,6 +149,7 @@ _HOMES = {
     "hush.federation.loopback": "Loopback",
     "hush.federation.policy": "Policy",
     "hush.federation.simulated": "Simulated rounds",
+    "hush.models.measures.own": "OwnMetrics",
     "hush.models.metrics": "evaluate",
     "hush.parts.aggregators": "BitVote SecureSum",
     "hush.parts.coordinates": "Only RandomK TopK Vote",

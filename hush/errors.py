@@ -1,5 +1,7 @@
 """What goes wrong: by the user, by a peer, in a round."""
 
+LONGEST = 200  # characters of another library's words in a sentence
+
 
 class Mistake(ValueError):
     """A wrong input. The command line prints its sentence and exits with status 2."""
@@ -17,3 +19,9 @@ class Aborted(RuntimeError):
 
 class Stopped(Exception):
     """The user stopped a command. The text says how to go on with it."""
+
+
+def first_line(error: Exception) -> str:
+    """What an error says, in one line that is not too long."""
+    found = f"{type(error).__name__}: {error}".strip().splitlines()[0]
+    return found if len(found) <= LONGEST else f"{found[:LONGEST]}..."

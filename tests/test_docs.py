@@ -36,7 +36,16 @@ MEASURED = [
 ]
 # A command with one of these is only checked to parse; tests/cli/test_cluster.py runs what is on a cluster,
 # tests/experiment/report/test_serve.py what waits for a browser.
-DOWNLOADS = ("--cluster", "hush serve", "fashion-mnist", "cifar", "experiments/", "diabetes130", "premier-like", "reproduce u-")
+DOWNLOADS = (
+    "--cluster",
+    "hush serve",
+    "fashion-mnist",
+    "cifar",
+    "experiments/",
+    "diabetes130",
+    "premier-like",
+    "reproduce u-",
+)
 KINDS = {"python", "sh", "console", "toml", "text"}  # of a block: each is run, compared or checked below
 
 

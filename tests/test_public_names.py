@@ -9,9 +9,9 @@ import hush
 
 NAMES = """Aggregator Coordinates Downlink Sampling Source Stage Step Trainer from_json
 Aborted AdaptiveClip All Average BitVote Clip Cluster Coarse PoissonBinomial CorrelatedNoise Dpsgd Engine Exact Fixed
-FixedPoint IntegerNoise Ledger Loopback Mistake Momentum Noise Once Only Poisson Policy PublicSeed Qsgd Quantise
-RandomK Refused Report Rotate Samples Scheme SecretSeed SecureSum Sense ServerNoise Sgd Sign SignStep Simulated Sparse
-Split State Stay Sum Task TopFeedback TopK TwoBit Vote Weigh evaluate load partition rounds samples
+FixedPoint IntegerNoise Ledger Loopback Mistake Momentum Noise Once Only OwnMetrics Poisson Policy PublicSeed Qsgd
+Quantise RandomK Refused Report Rotate Samples Scheme SecretSeed SecureSum Sense ServerNoise Sgd Sign SignStep Simulated
+Sparse Split State Stay Sum Task TopFeedback TopK TwoBit Vote Weigh evaluate load partition rounds samples
 scheme secured""".split()
 
 

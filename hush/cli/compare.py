@@ -15,7 +15,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instea
 
 
 def compare(runs: Runs, out: Out = Path("compare.png"), json: Json = False) -> None:
-    """Set runs side by side: accuracy against bytes and against epsilon."""
+    """Set runs side by side: how good they are against bytes and against epsilon."""
     # matplotlib takes half a second to load, and no other command needs it.
     from hush.experiment import verify
     from hush.experiment.report import figure, table
@@ -39,17 +39,22 @@ def _newest(run: read.Run, name: str) -> float | None:
 
 
 def line(run: read.Run) -> dict[str, Any]:
-    """A run's last state as JSON; accuracy is that of the newest evaluated round."""
-    last = run.last
+    """A run's last state as JSON; its measures are those of the newest evaluated round."""
+    last, name = run.last, read.measure(run)
+    shown = [*read.CLASSES, "auroc"] if name in read.CLASSES else []
+    shown += ["top5"] if read.accuracies(run, "top5") else []
+    kept = "accuracy" if name in read.CLASSES else name  # of classes the best round's accuracy, whatever decided
+    best = last.get(f"best_{kept}")
     epsilon = {view: read.epsilon(last, view) for view in last["epsilon"]}
     return {
         "name": run.name,
         "scheme": run.scheme,
         "data": run.data,
         "round": last["round"],
-        "measure": read.measure(run),
-        **{name: _newest(run, name) for name in ("accuracy", "balanced", "auroc")},
-        "best_accuracy": last["best_accuracy"] if read.finite(last["best_accuracy"]) else None,
+        "measure": name,
+        "larger": read.larger(run),
+        **{one: _newest(run, one) for one in dict.fromkeys((*shown, *read.measures(run)))},
+        f"best_{kept}": best if read.finite(best) else None,
         "best_round": last["best_round"],
         "bytes": last["bytes"],
         "epsilon": {view: "none" if value is None else value for view, value in epsilon.items()},

@@ -14,6 +14,7 @@ from rich.status import Status
 
 from hush.errors import Mistake, Stopped
 from hush.experiment import config, listing
+from hush.experiment.parallel import facts
 from hush.experiment.settings import SETTINGS, Config
 from hush.experiment.trackers import feed
 from hush.privacy.shown import shown
@@ -271,8 +272,7 @@ def facts_of(row: dict[str, Any]) -> str:
     """What the bar says besides its length."""
     spent = row["epsilon"]["model"]
     words = [f"{row['seconds']:.1f} s/round"]
-    if row["best_round"] is not None:
-        name = "accuracy" if row["best_auroc"] is None else "balanced"
-        words.append(f"{name} {row[name] if row[name] is not None else row[f'best_{name}']:.3f}")
+    measured = facts(row, row["measure"])
+    words += [measured] if measured else []
     words.append("no guarantee" if isinstance(spent, str) else f"epsilon {shown(spent)}")
     return "  ".join(words)

@@ -19,6 +19,7 @@ from hush.core.state import State
 from hush.core.task import Registered
 from hush.core.traffic import Bytes
 from hush.errors import Aborted, Mistake
+from hush.models import fit
 from hush.models import weights as flat
 from hush.privacy.accountants import check
 from hush.privacy.events import Event, EventKind, kind, kinds
@@ -100,7 +101,8 @@ def loop(
     """Train with these clients, and report after every round. Evaluation, checkpoints and stopping are the caller's.
 
     `seed` drives public draws and, unless `secret` is given, simulated secret ones. `state` is that of an
-    earlier report to go on from. Each round's event is in the ledger before anything of it is released.
+    earlier report to go on from. What cannot be trained or judged is refused before the ledger is touched.
+    Each round's event is in the ledger before anything of it is released.
     With `replay` the ledger is that of this very run, and a round that a killed process had begun is paid
     for already: simulated secrets repeat it bit for bit where the same kernels compute (hush.models.kernels;
     elsewhere it would be another release under the same noise), others do not and count again.
@@ -108,6 +110,7 @@ def loop(
     if rounds < 1:
         raise Mistake(f"rounds={rounds} must be at least 1")
     task = clients.enrolled
+    fit.check(task.problem, task.parts)
     scheme.check(task)
     check(delta, accountant)
     ledger = Ledger() if ledger is None else ledger

@@ -11,6 +11,8 @@ from hush.core.memory import Kept, Members, Memory
 from hush.data.samples import Samples, Split, samples
 from hush.errors import Mistake
 from hush.models.losses import Loss
+from hush.models.measures import choice
+from hush.models.measures.choice import Metrics
 from hush.models.weights import Layout
 from hush.random.draws import Draws
 from hush.random.seeds import SecretSeed
@@ -20,15 +22,18 @@ from hush.random.seeds import SecretSeed
 class Problem:
     """What everybody knows: a model with its initial weights, its loss (a mean over a batch), public and test rows.
 
-    `test` belongs to the server and `public` to everybody: neither is protected.
+    `test` belongs to the server and `public` to everybody: neither is protected. `metrics` says how good outputs are:
+    a kind's name or a function; if not given, it is found (hush.models.measures).
     """
 
     model: nn.Module
     loss: Loss
     test: Samples | None = None
     public: Samples | None = None
+    metrics: Metrics | None = None
 
     def __post_init__(self) -> None:
+        choice.check(self.metrics)
         if not any(parameter.requires_grad for parameter in self.model.parameters()):
             raise Mistake(f"the model {type(self.model).__name__} has no parameters that train: set requires_grad")
 
@@ -133,9 +138,19 @@ class Enrolled:
         return self.problem.test
 
     @property
+    def metrics(self) -> Metrics | None:
+        """The problem's."""
+        return self.problem.metrics
+
+    @property
     def known(self) -> tuple[tuple[Tensor, ...], tuple[Samples | None, ...]]:
         """Who takes part, and all rows that are here: what a resumed run must find again."""
         return (self.sizes,), (self.test, self.problem.public)
+
+    @property
+    def parts(self) -> dict[str, Samples | None]:
+        """All rows that are here, by what they are for."""
+        return {"public": self.problem.public, "test": self.test}
 
     @property
     def rows(self) -> Samples:
@@ -151,7 +166,9 @@ class Task:
     """A problem and the population that it is learned from, in one: what a simulation needs.
 
     Data are Samples, pairs (inputs, targets) or a torch Dataset; a split is a Split or one list of row
-    numbers per client. `test` belongs to the server and `public` to everybody: neither is protected.
+    numbers per client. `test` belongs to the server and `public` to everybody: neither is protected. `metrics`:
+    "classification", "regression", "multi-label", "language", a function (outputs, targets) -> {name: number}, or
+    OwnMetrics; found from targets, outputs and loss if not given.
     """
 
     model: nn.Module
@@ -160,6 +177,7 @@ class Task:
     split: Split
     test: Samples | None = None
     public: Samples | None = None
+    metrics: Metrics | None = None
 
     def __init__(
         self,
@@ -169,6 +187,7 @@ class Task:
         split: Split | Iterable[list[int]],
         test: object = None,
         public: object = None,
+        metrics: Metrics | None = None,
     ) -> None:
         fields = {
             "model": model,
@@ -177,6 +196,7 @@ class Task:
             "split": split if isinstance(split, Split) else Split.of(split),
             "test": None if test is None else samples(test),
             "public": None if public is None else samples(public),
+            "metrics": metrics,
         }
         for name, value in fields.items():
             object.__setattr__(self, name, value)
@@ -185,7 +205,7 @@ class Task:
     @cached_property
     def problem(self) -> Problem:
         """What everybody knows."""
-        return Problem(self.model, self.loss, self.test, self.public)
+        return Problem(self.model, self.loss, self.test, self.public, self.metrics)
 
     @cached_property
     def population(self) -> Population:
@@ -216,6 +236,11 @@ class Task:
     def known(self) -> tuple[tuple[Tensor, ...], tuple[Samples | None, ...]]:
         """Who holds what, and all rows that are here: what a resumed run must find again."""
         return (self.split.rows, self.split.starts), (self.train, self.test, self.public)
+
+    @property
+    def parts(self) -> dict[str, Samples | None]:
+        """All rows that are here, by what they are for."""
+        return {"train": self.train, "public": self.public, "test": self.test}
 
     @property
     def rows(self) -> Samples:

@@ -71,7 +71,7 @@ def _counted(live: Tensor, sizes: list[int]) -> list[int]:
 def results(experiment: Experiment, state: State) -> Found | None:
     """The last model on the test rows of each class and of each client, as far as these are known."""
     test, data = experiment.task.test, experiment.data
-    if test is None or experiment.scheme.standalone:
+    if test is None or experiment.scheme.standalone or experiment.task.metrics not in (None, "classification"):
         return None
     labels = test.targets.numpy()
     if labels.ndim != 1 or labels.dtype.kind != "i" or labels.min() < 0:

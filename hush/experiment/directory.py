@@ -27,7 +27,7 @@ from hush.experiment.places import transport
 from hush.experiment.population import quiet
 from hush.experiment.resolving import DELTA, Experiment
 from hush.models.kernels import kernels
-from hush.models.metrics import evaluate, mean
+from hush.models.metrics import Score, evaluate, evaluate_loss, mean
 from hush.models.weights import load
 from hush.privacy.ledger import Ledger
 from hush.random.seeds import SecretSeed
@@ -114,11 +114,11 @@ def _execute(
 ) -> Iterator[Row]:
     wanted, task, elsewhere = experiment.config, experiment.task, clients is not None
     saved, log, spent = path / CHECKPOINT, path / "rounds.jsonl", path / "privacy.json"
-    best: dict[str, Any] = dict.fromkeys(("best_accuracy", "best_balanced", "best_auroc", "best_round"))
+    best: Row = {"measure": None, "larger": None, "best_round": None}
     state, written, facts = None, None, dict[str, Any]()
     if saved.exists():
         state, facts = checkpoint.load_state(saved)
-        best = {key: facts.get(key) for key in best}
+        best |= {key: value for key, value in facts.items() if key in best or key.startswith("best_")}
         written = Log(log, facts["log"], facts["log_bytes"])
     written = written or Log(log)
     fingerprint, here = _fingerprint(experiment), kernels()
@@ -197,25 +197,25 @@ def _move(path: Path, before: str, here: str, number: int, same_cpu: bool, ahead
     return f"from round {number} on by {here}, before by {before}: the last bits may differ from those of a run there"
 
 
-def _row(report: Report, experiment: Experiment, best: dict[str, Any]) -> Row:
+def _row(report: Report, experiment: Experiment, best: Row) -> Row:
     run, task = experiment.config.run, experiment.task
-    score = found = None
+    score = None
     if task.test is not None:
         due = report.round % run.eval_every == 0 or report.round == run.rounds
-        rows = task.test if due else task.test.rows(torch.arange(1))
-        found = mean([evaluate(task, weights, rows, workers=run.workers) for weights in report.models])
+        if due:
+            score = found = mean([evaluate(task, weights, workers=run.workers) for weights in report.models])
+        else:
+            one = task.test.rows(torch.arange(1))
+            found = mean([evaluate_loss(task, weights, one) for weights in report.models])
         if not math.isfinite(found.loss):
             raise Mistake(
                 f"round {report.round}: the model yields NaN or infinity on the test data; the run stops here"
                 " and the last good checkpoint stays: lower the training rate or check the model and the data"
             )
-        if due:
-            score = found
-            # Of a rare class accuracy says little: there the best round is that of the best balanced accuracy.
-            by = "accuracy" if score.auroc is None else "balanced"
-            if best[f"best_{by}"] is None or getattr(score, by) > best[f"best_{by}"]:
-                best.update({f"best_{name}": getattr(score, name) for name in ("accuracy", "balanced", "auroc")})
-                best["best_round"] = report.round
+    if score is not None:
+        _keep(best, score, report.round)
+    names = [key.removeprefix("best_") for key in best if key.startswith("best_") and key != "best_round"]
+    values = dict.fromkeys(names) if score is None else score.values
     return {
         "round": report.round,
         "cohort": report.cohort,
@@ -223,7 +223,8 @@ def _row(report: Report, experiment: Experiment, best: dict[str, Any]) -> Row:
         "reason": report.reason,
         "refused": list(report.refused),
         "level": experiment.scheme.level,
-        **{name: getattr(score, name, None) for name in ("accuracy", "balanced", "auroc", "loss")},
+        **values,
+        "loss": None if score is None else score.loss,
         **best,
         "clip": report.clip,
         "length": None if report.length is None else report.length._asdict(),
@@ -231,6 +232,16 @@ def _row(report: Report, experiment: Experiment, best: dict[str, Any]) -> Row:
         "epsilon": report.epsilon,
         "seconds": round(report.seconds, 3),
     }
+
+
+def _keep(best: Row, score: Score, number: int) -> None:
+    """The best round so far, by the task's own measure."""
+    before, now = best.get(f"best_{score.main}"), score.value
+    best |= {"measure": score.main, "larger": score.larger}
+    if now is None or (before is not None and (now <= before if score.larger else now >= before)):
+        return
+    values = score.values or {"loss": score.loss}
+    best |= {f"best_{name}": value for name, value in values.items()} | {"best_round": number}
 
 
 def _fingerprint(experiment: Experiment) -> str:

@@ -11,7 +11,7 @@ from hush.catalogue import entries
 from hush.catalogue.forms import Entry
 from hush.catalogue.values import Settings
 from hush.core.scheme import Scheme
-from hush.errors import Mistake
+from hush.errors import Mistake, first_line
 
 
 def entry(name: str) -> Entry:
@@ -70,8 +70,3 @@ def _called(reference: str, named: Callable[..., Any], *arguments: object) -> An
         raise
     except Exception as error:
         raise Mistake(f"{reference} fails: {first_line(error)}") from error
-
-
-def first_line(error: Exception) -> str:
-    """What an error says, in one line."""
-    return f"{type(error).__name__}: {error}".strip().splitlines()[0]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from hush.errors import Mistake
 from hush.experiment import config
 from hush.experiment.config import Config
+from hush.experiment.report.words import accuracy
 
 if TYPE_CHECKING:
     from hush.experiment.resolving import Experiment
@@ -101,7 +102,8 @@ def executed(built: "Experiment", path: Path) -> Iterator[dict[str, Any]]:
             time.sleep(0.5)
 
 
-def facts(row: dict[str, Any], measure: str) -> str:
+def facts(row: dict[str, Any], measure: str | None) -> str:
     """What a bar says of a round: the newest value of this measure, or the best where it was not evaluated."""
-    value = row[measure] if row[measure] is not None else row[f"best_{measure}"]
-    return "" if value is None else f"{measure} {value:.3f}"
+    values = (row.get(measure or ""), row.get(f"best_{measure}"))
+    found = next((value for value in values if value is not None), None)
+    return "" if found is None else f"{measure} {accuracy(found)}"

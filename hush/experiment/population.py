@@ -69,7 +69,8 @@ def found(name: str, seed: int, part: Part | None = None) -> DataSet:
 
 def missing(config: Config) -> str | None:
     """What of a configuration is not to be had without fetching data or running own code, in words; None if all is."""
-    names = (config.scheme.name, config.data.name, config.data.public, config.model.name, config.model.loss)
+    model = config.model
+    names = (config.scheme.name, config.data.name, config.data.public, model.name, model.loss, model.metrics)
     for name in filter(None, names):
         if ".py:" in name:
             return f"{name} is code, which is not run for this"

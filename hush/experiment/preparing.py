@@ -21,6 +21,8 @@ from hush.experiment.own import call, function
 from hush.experiment.population import BINARY, DATA_DEFAULTS, RECORDS, DataDefaults
 from hush.models import networks
 from hush.models.losses import LOSSES, Loss, Weighted, balanced
+from hush.models.measures import choice
+from hush.models.measures.choice import Metrics
 from hush.parts.trainers import Balance
 from hush.random.seeds import PublicSeed
 
@@ -41,6 +43,7 @@ class Prepared:
     model_name: str
     model: nn.Module
     public: Samples | None
+    metrics: Metrics | None
     shape: tuple[int, ...]
     images: bool
     notes: tuple[str, ...]
@@ -49,7 +52,7 @@ class Prepared:
     @property
     def outputs(self) -> int:
         """Of the network."""
-        return 1 if self.loss.name == BINARY else self.data.classes
+        return outputs(self.loss.name, self.data)
 
 
 def prepare(config: Config, say: Say = population.quiet, data: DataSet | None = None) -> Prepared:
@@ -74,9 +77,12 @@ def prepare(config: Config, say: Say = population.quiet, data: DataSet | None = 
         data, defaults = population.featured(data, settings, say), replace(defaults, model="head")
     settings, loss, notes = _balanced(config, entry, settings, data, defaults)
     name = config.model.name or defaults.model
-    model = model_of(name, data.train.inputs.shape[1:], 1 if loss.name == BINARY else data.classes, seed)
+    model = model_of(name, data.train.inputs.shape[1:], outputs(loss.name, data), seed)
     public, noted = population.public(config, entry, settings, data, defaults)
-    return Prepared(config, entry, data, defaults, settings, loss, name, model, public, shape, images, notes, noted)
+    metrics = metrics_of(config.model.metrics)
+    return Prepared(
+        config, entry, data, defaults, settings, loss, name, model, public, metrics, shape, images, notes, noted
+    )
 
 
 @dataclass(frozen=True)
@@ -93,7 +99,7 @@ def _balanced(
     config: Config, entry: Entry, settings: Settings, data: DataSet, defaults: DataDefaults
 ) -> tuple[Settings, NamedLoss, tuple[str, ...]]:
     """The loss, with weights or the trainer with batches that make up for a rare class."""
-    name = config.model.loss or defaults.loss
+    name = config.model.loss or _usual(data, defaults)
     plain = loss_of(name)
     two = data.classes == 2
     balance: Balance = config.train.balance or (entry.usual.get("balance", "none") if two else "none")
@@ -122,6 +128,23 @@ def _balanced(
     return replace(settings, balance=balance, share=share), NamedLoss(name, plain, balance), notes
 
 
+def outputs(loss: str, data: DataSet) -> int:
+    """Of a network: one for each number of a target, for a yes or no, or for each class."""
+    wanted = data.train.targets
+    if wanted.is_floating_point():
+        return wanted.shape[1:].numel()
+    return 1 if loss == BINARY else data.classes
+
+
+def _usual(data: DataSet, defaults: DataDefaults) -> str:
+    """The loss where none is given: by what the targets are."""
+    wanted = data.train.targets
+    if not wanted.is_floating_point():
+        return defaults.loss
+    labels = wanted.shape[1:].numel() > 1 and bool(((wanted == 0) | (wanted == 1)).all())
+    return BINARY if labels else "mean-squared-error"
+
+
 def model_of(name: str, shape: torch.Size, outputs: int, seed: PublicSeed) -> nn.Module:
     """The network of this name for rows of this shape, with its first weights."""
     if ".py:" not in name:
@@ -139,3 +162,10 @@ def loss_of(name: str, share: float | None = None) -> Loss:
         raise Mistake(f"loss {name!r} is not known: choose {', '.join(LOSSES)} or write file.py:function")
     plain = LOSSES[name] if name in LOSSES else cast(Loss, function(name))
     return plain if share is None else Weighted(plain, balanced(share))
+
+
+def metrics_of(name: str | None) -> Metrics | None:
+    """The kind of measures of this name, or the user's own function; None: found from the data."""
+    found = cast(Metrics, function(name)) if name is not None and ".py:" in name else name
+    choice.check(found)
+    return found

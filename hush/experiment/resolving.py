@@ -17,16 +17,14 @@ from hush.core.task import Enrolled, Population, Problem, Registered, Task
 from hush.data.fetch import Say
 from hush.data.registry import DataSet
 from hush.data.samples import Samples, Split
-from hush.errors import Mistake
 from hush.experiment import budget, cohorts, population
 from hush.experiment.config import Config
-from hush.experiment.own import first_line
 from hush.experiment.population import DataDefaults
 from hush.experiment.preparing import Prepared, prepare
-from hush.models.weights import flatten
+from hush.federation.trial import walk
+from hush.models import fit
 from hush.parts.stages import AdaptiveClip, Clip
 from hush.parts.trainers.cohort import choose
-from hush.parts.trainers.vmapped import gradients
 from hush.random.seeds import PublicSeed
 
 DELTA, QUANTILE = usual("delta"), usual("quantile")
@@ -70,14 +68,14 @@ def resolve(ready: Prepared, sizes: Tensor | None = None) -> Experiment:
     task: Registered
     if sizes is None:
         config, split = population.split(config, data, ready.defaults, entry)
-        task, rows = Task(ready.model, loss.function, data.train, split, data.test, ready.public), len(split.rows)
-        sample = task.population
+        task = Task(ready.model, loss.function, data.train, split, data.test, ready.public, ready.metrics)
+        sample, rows = task.population, len(split.rows)
     else:
-        problem = Problem(ready.model, loss.function, data.test, ready.public)
+        problem = Problem(ready.model, loss.function, data.test, ready.public, ready.metrics)
         config, task, rows = population.sites(config, len(sizes)), Enrolled(problem, sizes), int(sizes.sum())
         sample = Population(data.test, Split.of([range(len(data.test))]))
     settings = replace(ready.settings, sampling=cohorts.sampling(config, entry, task.clients, ready.defaults))
-    _try(task, data.train)
+    fit.check(task.problem, {"train": data.train, **task.parts})
     engine = Engine(config.run.engine or choose(task.problem, sample), config.run.device)
     noise = budget.noise(config, entry, settings, task)
     settings = replace(settings, noise=noise, vote=noise if config.scheme.select == "vote" else None)
@@ -87,6 +85,7 @@ def resolve(ready: Prepared, sizes: Tensor | None = None) -> Experiment:
         settings = replace(settings, clip=AdaptiveClip(quantile=quantile) if quantile else Clip(cast(float, clip)))
     scheme = _secured(config, entry, entry.scheme(settings), task)
     scheme.check(task)
+    walk(scheme, task.problem, sample, task.clients, engine)
     sampling = scheme.sampling
     delta = config.scheme.delta or DELTA
     count, what = (rows, "records") if entry.level == "record" else (task.clients, "clients")
@@ -128,7 +127,7 @@ def resolve(ready: Prepared, sizes: Tensor | None = None) -> Experiment:
         "run": {"engine": engine.kind},
     }
     tables = {table: getattr(config, table).model_copy(update=keys) for table, keys in settled.items()}
-    names = (entry.name, config.data.name, ready.model_name, loss.name)
+    names = (entry.name, config.data.name, ready.model_name, loss.name, config.model.metrics or "")
     files = tuple(Path(n.rpartition(":")[0]) for n in names if ".py:" in n)
     notes = (*data.notes, *notes, *noted)
     settled_config = config.model_copy(update=tables)
@@ -177,17 +176,3 @@ def _clip(config: Config, entry: Entry, settings: Settings, task: Registered, se
     if wanted == "public":
         return public_bound(entry, settings, task, seed)
     return wanted
-
-
-def _try(task: Registered, train: Samples) -> None:
-    """One gradient on two rows, so that a model, loss and data that do not fit are reported before the run."""
-    weights = flatten(task.model)
-    for part in (train, task.problem.public, task.test):
-        if part is None:
-            continue
-        try:
-            gradients(task.model, task.loss, weights, None)(
-                weights[None], part.inputs[:2][None], part.targets[:2][None]
-            )
-        except Exception as error:
-            raise Mistake(f"the model, the loss and the data do not fit: {first_line(error)}") from error

@@ -10,7 +10,14 @@ from pydantic import Field
 from hush.catalogue.settings import Count, Holder, SchemeTable, Table, TrainTable, extra, setting, shown
 
 MODES = ("simulated", "full")  # of a secure sum
-PATHS = ("scheme.name", "data.name", "data.public", "model.name", "model.loss")  # which may name a file
+PATHS = (
+    "scheme.name",
+    "data.name",
+    "data.public",
+    "model.name",
+    "model.loss",
+    "model.metrics",
+)  # which may name a file
 
 
 class DataTable(Table):
@@ -30,10 +37,13 @@ class DataTable(Table):
 
 
 class ModelTable(Table):
-    """Which network and loss: names of hush's own, or file.py:function."""
+    """Which network, loss and metrics: names of hush's own, or file.py:function."""
 
     name: str | None = setting("cnn, cnn-small, cnn-color, mlp, linear, head, or file.py:function.")
-    loss: str | None = setting("cross-entropy, binary-cross-entropy, or file.py:function.")
+    loss: str | None = setting("cross-entropy, binary-cross-entropy, mean-squared-error, or file.py:function.")
+    metrics: str | None = setting(
+        "classification, regression, multi-label, language, or file.py:function; found if not given."
+    )
 
 
 class SamplingTable(Table):

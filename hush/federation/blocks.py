@@ -14,6 +14,7 @@ from hush.core.spec import Members, Plan, Total, Uploads
 from hush.core.task import Task
 from hush.errors import Mistake
 from hush.federation import messages
+from hush.federation.trial import walk
 from hush.parts.aggregators.secure import run_name
 from hush.parts.trainers.cohort import together
 from hush.random.seeds import SecretSeed
@@ -61,7 +62,9 @@ class Blocks:
     lost: Callable[[int, int], bool] | None = None
 
     def begin(self, terms: Opening) -> None:
-        """They need nothing, and repeat a round by the same draws."""
+        """A trial of what they will do; they repeat a round by the same draws."""
+        task = self.enrolled
+        walk(terms.scheme, task.problem, task.population, task.clients, self.engine)
 
     def collect(self, order: Order) -> Total:
         """The total of the cohort's uploads."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from hush.core.clients import Opening, Order
+from hush.core.engine import Engine
 from hush.core.protocols import Roster
 from hush.core.spec import Total
 from hush.core.task import Enrolled, Problem, Task
@@ -14,6 +15,7 @@ from hush.federation.charter import Charter, digests, roster_digest
 from hush.federation.policy import Policy
 from hush.federation.remote import Remote
 from hush.federation.session import ClientSession
+from hush.federation.trial import walk
 from hush.parts.aggregators.secure import identity, run_name
 from hush.random.draws import Draws
 from hush.secure.keys import Identity
@@ -62,8 +64,9 @@ class Sessions:
         return tuple((client, one.public) for client, one in self._people.items())
 
     def begin(self, terms: Opening) -> None:
-        """The charter, to which every session agrees."""
-        sizes = self.enrolled.sizes
+        """A trial of what the clients will do, and the charter, to which every session agrees."""
+        task, sizes = self.enrolled, self.enrolled.sizes
+        walk(terms.scheme, task.problem, task.population, task.clients, Engine())
         self._terms, self._open = terms, {}
         if terms.scheme.secure:
             self._people = {client: identity(terms.secret, client) for client in range(len(sizes))}

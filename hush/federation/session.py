@@ -22,7 +22,7 @@ from hush.federation.charter import Charter, roster_digest
 from hush.federation.claims import Claims
 from hush.federation.notebook import Notebook
 from hush.federation.policy import Policy, largest
-from hush.models.metrics import evaluate
+from hush.models.metrics import evaluate_loss
 from hush.models.weights import flatten
 from hush.privacy.events import Event
 from hush.privacy.ledger import Ledger
@@ -257,7 +257,7 @@ def _deployed(charter: Charter, scheme: Scheme, draws: Draws, ledger: Ledger, cl
 def _try(problem: Problem, own: Population) -> None:
     """One pass over the client's own rows: a label that the model does not know is found before anything is charged."""
     try:
-        evaluate(problem, flatten(problem.model), own.data, workers=1)
+        evaluate_loss(problem, flatten(problem.model), own.data, workers=1)
     except (RuntimeError, IndexError, ValueError, TypeError) as error:
         why = str(error).strip().splitlines()[0]
         raise Mistake(f"the model cannot be trained on this client's rows ({why}): check inputs and labels") from None

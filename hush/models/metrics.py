@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import fmean
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -14,13 +14,16 @@ from hush.data.sparse import Sparse
 from hush.errors import Mistake
 from hush.models.entry import entry, lookup
 from hush.models.losses import Loss
+from hush.models.measures import choice
+from hush.models.measures.choice import Metrics
+from hush.models.measures.kind import Kind, LossOnly, Values
 from hush.models.traits import hooked
 from hush.models.weights import bound
 from hush.models.workers import spread
 
 
 class Judged(Protocol):
-    """What a score needs: a model, its loss, and test data, which may be absent."""
+    """What a score needs: a model, its loss, test data and metrics, which may be absent."""
 
     @property
     def model(self) -> nn.Module: ...
@@ -31,20 +34,33 @@ class Judged(Protocol):
     @property
     def test(self) -> Samples | None: ...
 
+    @property
+    def metrics(self) -> Metrics | None: ...
+
 
 @dataclass(frozen=True)
 class Score:
-    """Mean loss, and the fraction of right answers (classes by the largest output, or by its sign).
+    """The mean loss, and the measures of the task by name, which are attributes too: score.accuracy, score.rmse.
 
-    balanced: the mean over the classes that occur of the fraction of their rows that are right; None where targets
-    are not classes. auroc: the probability that a row of class 1 gets a larger output than one of class 0; None where
-    there are not just these two classes, both present.
+    main: the one that decides which round is the best; larger: whether more of it is better.
     """
 
     loss: float
-    accuracy: float
-    balanced: float | None = None
-    auroc: float | None = None
+    values: Values = field(default_factory=dict, hash=False)
+    main: str = "loss"
+    larger: bool = False
+
+    @property
+    def value(self) -> float | None:
+        """Of the measure that decides."""
+        return self.loss if self.main == "loss" else self.values[self.main]
+
+    def __getattr__(self, name: str) -> Any:  # a number, or None where it is not defined
+        values = self.__dict__.get("values", {})
+        if name.startswith("_") or name not in values:
+            known = ", ".join(("loss", *values))
+            raise AttributeError(f"this task has no {name}: its measures are {known}; Task(metrics=...) gives others")
+        return values[name]
 
 
 def evaluate(
@@ -53,20 +69,36 @@ def evaluate(
     """The model with these weights on the task's test data, or on other data; batches are spread over workers.
 
     The loss is the task's own, with its class weights where it has some. A batch has 500 rows by default, or 2,000
-    sparse ones that a linear layer takes as they are.
+    sparse ones that a linear layer takes as they are. The measures are over all rows, whatever a batch has.
     """
+    return _judged(task, weights, samples, batch, workers, None)
+
+
+def evaluate_loss(task: Judged, weights: Tensor, samples: Samples | None = None, workers: int | None = None) -> Score:
+    """The loss alone."""
+    return _judged(task, weights, samples, None, workers, LossOnly())
+
+
+def _judged(
+    task: Judged,
+    weights: Tensor,
+    samples: Samples | None,
+    batch: int | None,
+    workers: int | None,
+    only: Kind | None,
+) -> Score:
     samples = samples if samples is not None else task.test
     if samples is None:
         raise Mistake("the task has no test data: give Task(test=...) or pass samples to evaluate()")
     inputs, targets = samples.inputs, samples.targets
+    # What the targets mean is a matter of all of them: a few rows of a regression may be 0 and 1.
+    whole = targets if task.test is None else task.test.targets
     found = entry(bound(task.model, weights)) if isinstance(inputs, Sparse) else None
     table = None if found is None else found.transposed()  # once for all batches
     size = batch or (500 if table is None else 2000)
-    classes = not targets.is_floating_point()
-    two = classes and int(targets.min()) == 0 and int(targets.max()) == 1
 
-    def score(first: int) -> tuple[float, Tensor, Tensor | None]:
-        """The summed loss, which rows are right, and how far each leans to class 1 where that is wanted."""
+    def score(first: int) -> tuple[float, Kind, Any]:
+        """The summed loss, and what is kept of the batch."""
         # A copy of both: a model may keep what it computed, or change what it was given.
         model, rows = quickened(bound(task.model, weights).eval()), slice(first, first + size)
         wanted = targets[rows]
@@ -76,19 +108,13 @@ def evaluate(
                 output = own.rest(lookup(table, inputs.take(rows), own.first.bias))
             else:
                 output = model(inputs[rows].clone())
-            answers = output.argmax(1) if output.shape[-1] > 1 and output.dim() > 1 else (output > 0).flatten()
-            leaning = _leaning(output) if two else None
-            return float(task.loss(output, wanted)) * len(wanted), answers == wanted.flatten(), leaning
+            kind = only or choice.of(task.metrics, task.loss, whole, output)
+            return float(task.loss(output, wanted)) * len(wanted), kind, kind.part(output, wanted)
 
     scores = list(spread(score, range(0, len(samples), size), workers))
-    loss, right = math.fsum(part for part, _, _ in scores), torch.cat([part for _, part, _ in scores])
-    leaning = [part for _, _, part in scores if part is not None]
-    return Score(
-        loss / len(samples),
-        int(right.sum()) / len(samples),
-        _balanced(right, targets.flatten()) if classes else None,
-        _auroc(torch.cat(leaning), targets.flatten()) if leaning else None,
-    )
+    loss, kind = math.fsum(part for part, _, _ in scores) / len(samples), scores[0][1]
+    values = kind.whole([part for _, _, part in scores], targets)
+    return Score(loss, values, *kind.main(values))
 
 
 class Halves(nn.Module):
@@ -121,33 +147,11 @@ def _halves(layer: nn.Module) -> bool:
 
 def mean(scores: Sequence[Score]) -> Score:
     """Of several models, the mean of each measure; of one, its own."""
-    balanced, auroc = [s.balanced for s in scores], [s.auroc for s in scores]
-    return Score(fmean(s.loss for s in scores), fmean(s.accuracy for s in scores), _mean(balanced), _mean(auroc))
+    names = {name: [score.values.get(name) for score in scores] for name in scores[0].values}
+    values = {name: _mean(found) for name, found in names.items()}
+    return Score(fmean(score.loss for score in scores), values, scores[0].main, scores[0].larger)
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
     found = [value for value in values if value is not None]
     return fmean(found) if len(found) == len(values) else None
-
-
-def _leaning(output: Tensor) -> Tensor | None:
-    """The logit of class 1 against class 0, from one output or two."""
-    if output.dim() == 1 or output.shape[1:].numel() == 1:
-        return output.flatten()
-    return output[:, 1] - output[:, 0] if output.shape[1:] == (2,) else None
-
-
-def _balanced(right: Tensor, targets: Tensor) -> float | None:
-    """The mean recall of the classes that occur; a negative number stands for no class."""
-    kept = targets >= 0
-    _, place, counts = torch.unique(targets[kept], return_inverse=True, return_counts=True)
-    recalls = torch.bincount(place, right[kept].double(), minlength=len(counts)) / counts
-    return float(recalls.mean()) if len(counts) else None
-
-
-def _auroc(leaning: Tensor, targets: Tensor) -> float | None:
-    if not bool(leaning.isfinite().all()):
-        return None
-    from sklearn.metrics import roc_auc_score  # slow to import, and only two classes need it
-
-    return float(roc_auc_score(targets.numpy(), leaning.numpy()))

@@ -74,6 +74,7 @@ def test_json_is_one_object_with_every_run(tmp_path, monkeypatch, capsys):
         "data": "digits",
         "round": 3,
         "measure": "accuracy",
+        "larger": True,
         "accuracy": 0.5,
         "balanced": None,
         "auroc": None,

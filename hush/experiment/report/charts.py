@@ -22,8 +22,7 @@ def all_of(run: Run) -> Drawn:
 def accuracy(run: Run) -> Drawn:
     """The run's measure in the evaluated rounds, the best one ringed; without scripts also by bytes and epsilon."""
     found, key = runs.accuracies(run), runs.measure(run)
-    name = words.measure(key)
-    title = name[0].upper() + name[1:]
+    name, title = words.measure(key), words.title(key)
     if not found:
         return figure(title, "No round has been evaluated yet."), {}
     best = runs.best(run) or found[-1]

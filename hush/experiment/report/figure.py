@@ -1,4 +1,4 @@
-"""Runs against each other in one static figure: what accuracy costs in bytes and in epsilon."""
+"""Runs against each other in one static figure: what a good model costs in bytes and in epsilon."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -31,9 +31,9 @@ STYLE: dict[Any, Any] = {
 
 
 def compare(several: Sequence[Run], out: Path) -> Path:
-    """Draw accuracy against uplink kB per client and, for the private runs, against epsilon (model view).
+    """Draw the runs' measure against uplink kB per client and, for the private runs, against epsilon (model view).
 
-    A run that sends nothing is a level line at its last accuracy: what can be had for no bytes.
+    A run that sends nothing is a level line at its last value: what can be had for no bytes.
     """
     if out.suffix.lower() not in SUFFIXES:
         raise Mistake(f"out={str(out)!r} must end in one of {', '.join(SUFFIXES)}: for example compare.png")
@@ -49,7 +49,9 @@ def compare(several: Sequence[Run], out: Path) -> Path:
         axes = drawn.subplots(1, len(panels), sharey=True, squeeze=False)[0]
         for axis, (title, curves) in zip(axes, panels, strict=True):
             _panel(axis, title, curves, [level(run) for run in several] if curves is sent else [])
-        axes[0].set_ylabel(" or ".join(dict.fromkeys(words.measure(runs.measure(run)) for run in several)))
+        axes[0].set_ylabel(
+            " or ".join(dict.fromkeys(words.better(runs.measure(run), runs.larger(run)) for run in several))
+        )
         if any(spent) and public:
             note = f"{public} run{'s'[: public > 1]} without a guarantee not shown"
             axes[1].set_title(note, fontsize=9, color="#62666e", loc="left")
@@ -113,14 +115,14 @@ def _saved(drawn: Figure, out: Path) -> Path:
 
 
 def curve(run: Run, of: Callable[[runs.Row], float | None]) -> list[tuple[float, float]]:
-    """(cost, accuracy) of the evaluated rounds whose cost a log axis can show."""
+    """(cost, value) of the evaluated rounds whose cost a log axis can show."""
     name = runs.measure(run)
     found = [(of(row), row[name]) for row in run.rounds if runs.finite(row.get(name))]
-    return [(cost, accuracy) for cost, accuracy in found if cost is not None and cost > 0]
+    return [(cost, value) for cost, value in found if cost is not None and cost > 0]
 
 
 def level(run: Run) -> float | None:
-    """The last accuracy of a run that sends nothing."""
+    """The last value of a run that sends nothing."""
     found = runs.accuracies(run)
     return found[-1][1] if found and runs.kilobytes(run.last, "up") == 0 else None
 

@@ -11,6 +11,10 @@ from typing import Any
 from hush.errors import Mistake
 
 VIEWS = ("model", "server", "colluding", "upload")
+CLASSES = ("accuracy", "balanced")  # two ways to say the same of classes
+DIRECTIONS = dict.fromkeys(("rmse", "mae", "perplexity", "loss"), False) | dict.fromkeys(
+    (*CLASSES, "auroc", "top5", "r2", "macro_auroc", "macro_f1", "token_accuracy"), True
+)
 Row = dict[str, Any]
 
 
@@ -99,8 +103,30 @@ def repetitions(path: Path) -> list[Path]:
 
 
 def measure(run: Run) -> str:
-    """What says how good a run is: "accuracy", or "balanced" where there are two classes, one perhaps rare."""
+    """What says how good a run is, as its rounds name it; older ones have classes, two of them where there is an AUROC.
+
+    Before the first evaluation it is the loss.
+    """
+    found = next((row["measure"] for row in reversed(run.rounds) if row.get("measure")), None)
+    if found is not None or any("measure" in row for row in run.rounds):
+        return str(found or "loss")
     return "balanced" if any(finite(row.get("auroc")) for row in run.rounds) else "accuracy"
+
+
+def larger(run: Run, name: str | None = None) -> bool:
+    """Whether more of the run's own measure is better, or of the one named."""
+    if name is not None and name != measure(run) and name in DIRECTIONS:
+        return DIRECTIONS[name]
+    return bool(next((row["larger"] for row in reversed(run.rounds) if row.get("larger") is not None), True))
+
+
+def measures(run: Run) -> tuple[str, ...]:
+    """What there is to show of how good a run is, its own measure first."""
+    first = measure(run)
+    named = [key for row in run.rounds for key in row if key.startswith("best_") and key != "best_round"]
+    others = tuple(dict.fromkeys(key.removeprefix("best_") for key in named))
+    hidden = (*CLASSES, "top5") if first in CLASSES else ()  # one stands for all; rounds.jsonl has the others
+    return (first, *(name for name in others if name != first and name not in hidden and accuracies(run, name)))
 
 
 def accuracies(run: Run, name: str | None = None) -> list[tuple[int, float]]:
@@ -118,13 +144,15 @@ def best(run: Run, name: str | None = None) -> tuple[int, float] | None:
 def spread(several: Sequence[Run]) -> dict[str, dict[str, dict[str, float]]]:
     """Of repeated runs: the worst and the best of each measure, at the last and at the best round."""
     found: dict[str, dict[str, dict[str, float]]] = {}
-    for name in ("accuracy", "balanced", "auroc"):
+    for name in dict.fromkeys(name for run in several for name in (*CLASSES, *measures(run))):
         newest = [accuracies(run, name) for run in several]
         ends = {"last": [points[-1] if points else None for points in newest], "best": [best(r, name) for r in several]}
         for end, points in ends.items():
             values = [point[1] for point in points if point is not None]
             if len(values) == len(several):
-                found.setdefault(name, {})[end] = {"worst": min(values), "best": max(values)}
+                low, high = min(values), max(values)
+                worst, top = (low, high) if larger(several[0], name) else (high, low)
+                found.setdefault(name, {})[end] = {"worst": worst, "best": top}
     return found
 
 
@@ -208,7 +236,7 @@ def _row(line: bytes, path: Path, number: int) -> Row:
     try:
         row: Row = json.loads(line)
         int(row["round"])
-        for key in ("accuracy", "best_accuracy", "best_round"):
+        for key in ("best_round", "measure" if "measure" in row else "best_accuracy"):
             row[key]
         for way in ("up", "down"):
             for statistic in ("mean", "max"):

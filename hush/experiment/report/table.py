@@ -11,14 +11,14 @@ from hush.experiment.report.runs import Run
 
 
 def summary(run: Run) -> Table:
-    """Accuracy, kB per client and epsilon per adversary after the last round."""
-    last, name = run.last, runs.measure(run)
+    """How good the model is, kB per client and epsilon per adversary after the last round."""
+    last = run.last
     title = f"{run.scheme} on {run.data}, {len(run.rounds):,} of {run.total:,} rounds"
     table = Table(title=Text(title), box=SIMPLE_HEAD, title_justify="left", show_header=False, pad_edge=False)
     table.add_column(no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
     table.add_column(style="dim")
-    for key in (name, "auroc") if name == "balanced" else (name,):
+    for key in runs.measures(run):
         found = runs.accuracies(run, key)
         table.add_row(f"{words.measure(key)}, last", *_at(found[-1] if found else None, "round"))
         table.add_row(f"{words.measure(key)}, best", *_at(runs.best(run, key), "round"))
@@ -68,9 +68,9 @@ def repeated(several: Sequence[Run]) -> Table:
 
 
 def comparison(several: Sequence[Run]) -> Table:
-    """One row per run: accuracy, mean kB per client, epsilon of the worst client."""
+    """One row per run: its own measure, mean kB per client, epsilon of the worst client."""
     deltas = ", ".join(dict.fromkeys(words.delta(run.delta) for run in several if _private(run)))
-    names = list(dict.fromkeys(words.measure(runs.measure(run)) for run in several))
+    names = list(dict.fromkeys(words.better(runs.measure(run), runs.larger(run)) for run in several))
     caption = f"{' or '.join(names)} at the last and the best round; kB per client, mean"
     caption += f"; epsilon of the worst client, delta {deltas}" if deltas else ""
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), caption=caption, caption_justify="left")

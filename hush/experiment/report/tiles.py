@@ -53,14 +53,12 @@ def _warnings(run: Run) -> str:
 
 def tiles(run: Run) -> str:
     """The measure, bytes per client, and epsilon of each adversary."""
-    last, name = run.last, runs.measure(run)
-    found = []
-    for key in (name, "auroc") if name == "balanced" else (name,):
+    last, found = run.last, []
+    for key in runs.measures(run):
         known, best = runs.accuracies(run, key), runs.best(run, key)
         for word, point in (("last", known[-1] if known else None), ("best", best)):
             number, value = point or (None, None)
-            title = f"{words.measure(key)}, {word}"
-            found.append(_tile(escape(title[0].upper() + title[1:]), words.accuracy(value), _at(number)))
+            found.append(_tile(escape(f"{words.title(key)}, {word}"), words.accuracy(value), _at(number)))
     for way in ("up", "down"):
         payload, protocol, most = (
             words.kB(runs.kilobytes(last, way, kind, statistic))

@@ -25,6 +25,17 @@ _PHASES = {
     "numbers": "the masked numbers, to the one server",
     "seeds": "the mask's seed, to the other server",
 }
+_MEASURES = {
+    "balanced": "balanced accuracy",
+    "auroc": "AUROC",
+    "top5": "top-5 accuracy",
+    "rmse": "RMSE",
+    "mae": "MAE",
+    "r2": "R²",
+    "macro_auroc": "macro AUROC",
+    "macro_f1": "macro F1",
+    "token_accuracy": "token accuracy",
+}
 PROTECTED = {"client": "any one client", "record": "any one record of a client"}
 
 
@@ -45,13 +56,28 @@ def phase(name: str) -> str:
 
 
 def measure(name: str) -> str:
-    """What a measure is called."""
-    return {"accuracy": "accuracy", "balanced": "balanced accuracy", "auroc": "AUROC"}[name]
+    """What a measure is called; one of the user's own as it calls itself."""
+    return _MEASURES.get(name, name)
+
+
+def title(name: str) -> str:
+    """A measure at the head of something."""
+    found = measure(name)
+    return found[0].upper() + found[1:]
+
+
+def better(name: str, larger: bool) -> str:
+    """A measure, with a word where less of it is better."""
+    return measure(name) if larger else f"{measure(name)} (smaller is better)"
 
 
 def accuracy(value: float | None) -> str:
-    """Three decimals, or a dash where nothing was evaluated."""
-    return f"{value:.3f}" if value is not None and finite(value) else "–"
+    """A measure's value: three decimals, four digits of a large or a tiny one, a dash where nothing was evaluated."""
+    if value is None or not finite(value):
+        return "–"
+    if value and not 5e-4 <= abs(value) < 1000:
+        return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.4g}"
+    return f"{value:.3f}"
 
 
 def kB(value: float) -> str:

@@ -16,7 +16,7 @@ from hush.experiment.sweep.summary import Group, Spread
 
 def table(sweep: Sweep, several: Sequence[Group]) -> Table:
     """A row for each combination of the settings that vary: mean over its seeds, and from the worst to the best."""
-    names = " or ".join(dict.fromkeys(words.measure(group.measure) for group in several))
+    names = " or ".join(dict.fromkeys(words.better(group.measure, group.larger) for group in several))
     caption = f"{names} at the last and the best round: mean over the seeds (worst to best); kB per client, mean"
     views = [view for view in runs.VIEWS if any(view in runs.views(group.runs[0].last) for group in several)]
     private = any(group.epsilon(view) is not None for group in several for view in views)
@@ -35,8 +35,8 @@ def table(sweep: Sweep, several: Sequence[Group]) -> Table:
         found.add_row(
             *(Text(word(value) if value is not None else "–") for value in group.settings.values()),
             str(len(group.runs)),
-            _spread(group.last),
-            _spread(group.best),
+            _spread(group.last, group.larger),
+            _spread(group.best, group.larger),
             words.kB(group.kilobytes("up")),
             words.kB(group.kilobytes("down")),
             *spent,
@@ -44,11 +44,12 @@ def table(sweep: Sweep, several: Sequence[Group]) -> Table:
     return found
 
 
-def _spread(found: Spread | None) -> str:
+def _spread(found: Spread | None, larger: bool) -> str:
+    """The mean, and from the worst to the best."""
     if found is None:
         return "–"
-    mean = words.accuracy(found.mean)
-    return mean if found.low == found.high else f"{mean} ({words.accuracy(found.low)} to {words.accuracy(found.high)})"
+    mean, ends = words.accuracy(found.mean), (found.low, found.high) if larger else (found.high, found.low)
+    return mean if found.low == found.high else f"{mean} ({' to '.join(map(words.accuracy, ends))})"
 
 
 def across(sweep: Sweep) -> str | None:
@@ -59,7 +60,7 @@ def across(sweep: Sweep) -> str | None:
 
 
 def figure(sweep: Sweep, several: Sequence[Group], out: Path) -> Path:
-    """The last accuracy against one setting, a line for each combination of the others."""
+    """The last value against one setting, a line for each combination of the others."""
     from hush.experiment.report.figure import Line
     from hush.experiment.report.figure import sweep as draw
 
@@ -75,5 +76,5 @@ def figure(sweep: Sweep, several: Sequence[Group], out: Path) -> Path:
         Line(label, tuple(sorted(points) if all(finite(point[0]) for point in points) else points))
         for label, points in lines.items()
     ]
-    names = " or ".join(dict.fromkeys(words.measure(group.measure) for group in several))
+    names = " or ".join(dict.fromkeys(words.better(group.measure, group.larger) for group in several))
     return draw(drawn, "" if axis is None else short(axis, sweep.varying), f"{names}, last round", out)

@@ -36,6 +36,11 @@ class Group:
         return runs.measure(self.runs[0])
 
     @property
+    def larger(self) -> bool:
+        """Whether more of it is better."""
+        return runs.larger(self.runs[0])
+
+    @property
     def last(self) -> Spread | None:
         """At the last round that was evaluated."""
         found = [runs.accuracies(run) for run in self.runs]

@@ -84,6 +84,5 @@ def _steps(order: tuple[Config, Path], threads: int) -> Iterator[parallel.Messag
     yield "round", "loading the data", 0, 0
     built = parallel.opened(wanted, path, threads)
     for row in parallel.executed(built, path):
-        measure = "accuracy" if row["best_auroc"] is None else "balanced"
-        yield "round", parallel.facts(row, measure), row["round"], built.config.run.rounds
+        yield "round", parallel.facts(row, row["measure"]), row["round"], built.config.run.rounds
     yield ("done",)

@@ -1,0 +1,1 @@
+"""What says how good outputs are, by kind of task; imports nothing above models."""
