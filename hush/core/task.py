@@ -10,8 +10,9 @@ from torch import Tensor, nn
 from hush.core.memory import Kept, Members, Memory
 from hush.data.samples import Samples, Split, samples
 from hush.errors import Mistake
+from hush.models.inputs import check, fitted
 from hush.models.losses import Loss
-from hush.models.weights import Layout
+from hush.models.weights import Layout, precision
 from hush.random.draws import Draws
 from hush.random.seeds import SecretSeed
 
@@ -31,6 +32,11 @@ class Problem:
     def __post_init__(self) -> None:
         if not any(parameter.requires_grad for parameter in self.model.parameters()):
             raise Mistake(f"the model {type(self.model).__name__} has no parameters that train: set requires_grad")
+        check(self.model)
+        for name in ("test", "public"):
+            rows = getattr(self, name)
+            if rows is not None:
+                object.__setattr__(self, name, fitted(self.model, rows))
 
     @property
     def layout(self) -> Layout:
@@ -150,8 +156,9 @@ class Enrolled:
 class Task:
     """A problem and the population that it is learned from, in one: what a simulation needs.
 
-    Data are Samples, pairs (inputs, targets) or a torch Dataset; a split is a Split or one list of row
-    numbers per client. `test` belongs to the server and `public` to everybody: neither is protected.
+    Data are Samples, pairs (inputs, targets) or a torch Dataset, taken in the model's precision (integers stay, for
+    embeddings); a split is a Split or one list of row numbers per client. `test` belongs to the server and `public` to
+    everybody: neither is protected.
     """
 
     model: nn.Module
@@ -170,13 +177,16 @@ class Task:
         test: object = None,
         public: object = None,
     ) -> None:
+        def taken(data: object) -> Samples:
+            return fitted(model, samples(data, precision=precision(model)))
+
         fields = {
             "model": model,
             "loss": loss,
-            "train": samples(train),
+            "train": taken(train),
             "split": split if isinstance(split, Split) else Split.of(split),
-            "test": None if test is None else samples(test),
-            "public": None if public is None else samples(public),
+            "test": None if test is None else taken(test),
+            "public": None if public is None else taken(public),
         }
         for name, value in fields.items():
             object.__setattr__(self, name, value)

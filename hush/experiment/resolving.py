@@ -23,10 +23,11 @@ from hush.experiment.config import Config
 from hush.experiment.own import first_line
 from hush.experiment.population import DataDefaults
 from hush.experiment.preparing import Prepared, prepare
+from hush.models.inputs import fitted
 from hush.models.weights import flatten
 from hush.parts.stages import AdaptiveClip, Clip
+from hush.parts.trainers.alone import gradients
 from hush.parts.trainers.cohort import choose
-from hush.parts.trainers.vmapped import gradients
 from hush.random.seeds import PublicSeed
 
 DELTA, QUANTILE = usual("delta"), usual("quantile")
@@ -73,9 +74,9 @@ def resolve(ready: Prepared, sizes: Tensor | None = None) -> Experiment:
     else:
         problem = Problem(ready.model, loss.function, data.test, ready.public)
         config, task, rows = population.sites(config, len(sizes)), Enrolled(problem, sizes), int(sizes.sum())
-        sample = Population(data.test, Split.of([range(len(data.test))]))
+        sample = Population(fitted(ready.model, data.test), Split.of([range(len(data.test))]))
     settings = replace(ready.settings, sampling=cohorts.sampling(config, entry, task.clients, ready.defaults))
-    _try(task, data.train)
+    _try(task, fitted(ready.model, data.train))
     engine = Engine(config.run.engine or choose(task.problem, sample), config.run.device)
     noise = budget.noise(config, entry, settings, task)
     settings = replace(settings, noise=noise, vote=noise if config.scheme.select == "vote" else None)

@@ -13,6 +13,7 @@ from hush.data.samples import Samples
 from hush.data.sparse import Sparse
 from hush.errors import Mistake
 from hush.models.entry import entry, lookup
+from hush.models.inputs import fitted
 from hush.models.losses import Loss
 from hush.models.traits import hooked
 from hush.models.weights import bound
@@ -58,11 +59,12 @@ def evaluate(
     samples = samples if samples is not None else task.test
     if samples is None:
         raise Mistake("the task has no test data: give Task(test=...) or pass samples to evaluate()")
+    samples = fitted(task.model, samples)
     inputs, targets = samples.inputs, samples.targets
     found = entry(bound(task.model, weights)) if isinstance(inputs, Sparse) else None
     table = None if found is None else found.transposed()  # once for all batches
     size = batch or (500 if table is None else 2000)
-    classes = not targets.is_floating_point()
+    classes = not targets.is_floating_point() and targets.dim() == 1
     two = classes and int(targets.min()) == 0 and int(targets.max()) == 1
 
     def score(first: int) -> tuple[float, Tensor, Tensor | None]:
@@ -76,9 +78,8 @@ def evaluate(
                 output = own.rest(lookup(table, inputs.take(rows), own.first.bias))
             else:
                 output = model(inputs[rows].clone())
-            answers = output.argmax(1) if output.shape[-1] > 1 and output.dim() > 1 else (output > 0).flatten()
-            leaning = _leaning(output) if two else None
-            return float(task.loss(output, wanted)) * len(wanted), answers == wanted.flatten(), leaning
+            leaning = _leaning(output) if two and isinstance(output, Tensor) else None
+            return float(task.loss(output, wanted)) * len(wanted), _right(output, wanted), leaning
 
     scores = list(spread(score, range(0, len(samples), size), workers))
     loss, right = math.fsum(part for part, _, _ in scores), torch.cat([part for _, part, _ in scores])
@@ -128,6 +129,14 @@ def mean(scores: Sequence[Score]) -> Score:
 def _mean(values: Sequence[float | None]) -> float | None:
     found = [value for value in values if value is not None]
     return fmean(found) if len(found) == len(values) else None
+
+
+def _right(output: object, wanted: Tensor) -> Tensor:
+    """Which rows have the right class; none, where there are no classes or outputs of another kind."""
+    if not isinstance(output, Tensor) or wanted.dim() > 1:
+        return torch.zeros(len(wanted), dtype=torch.bool)
+    answers = output.argmax(1) if output.shape[-1] > 1 and output.dim() > 1 else (output > 0).flatten()
+    return answers == wanted
 
 
 def _leaning(output: Tensor) -> Tensor | None:

@@ -353,7 +353,7 @@ def test_chunks() -> None:
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"kind": "fast"}, "engine='fast' is not known: choose lockstep or vmap"),
+        ({"kind": "fast"}, "engine='fast' is not known: choose lockstep, vmap or loop"),
         ({"device": "warp"}, "device='warp' cannot be used here: choose cpu"),
         ({"device": "meta"}, "device='meta' cannot be used here: choose cpu"),
         *([] if torch.cuda.is_available() else [({"device": "cuda"}, "device='cuda' cannot be used here")]),
