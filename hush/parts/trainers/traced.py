@@ -122,20 +122,31 @@ def _halves(whole: nn.Module, graph: fx.Graph, live: frozenset[int]) -> tuple[fx
     given = [n for n in frozen - constant if any(user not in frozen for user in n.users)]
     if len(given) != 1 or given[0].op == "placeholder":
         return None
+    # A step whose result nobody uses may be there for what it does to another's.
+    if any(not n.users for n in graph.nodes if n.op not in ("placeholder", "get_attr", "output")):
+        return None
     (border,) = given
+    (end,) = (node for node in graph.nodes if node.op == "output")
     front, back = fx.Graph(), fx.Graph()
-    seen: dict[fx.Node, fx.Node] = {}
-    for node in graph.nodes:
-        if node in frozen:
-            seen[node] = front.node_copy(node, seen.__getitem__)
-    front.output(seen[border])
-    front.eliminate_dead_code()
+    first: dict[fx.Node, fx.Node] = {}
     later: dict[fx.Node, fx.Node] = {border: back.placeholder("given")}
-    for node in graph.nodes:
-        if node in constant or node not in frozen:
-            later[node] = back.node_copy(node, later.__getitem__)
-    back.eliminate_dead_code()
+    for node in _needed(graph, border, set()):
+        first[node] = front.node_copy(node, first.__getitem__)
+    front.output(first[border])
+    for node in _needed(graph, end, {border}):
+        later[node] = back.node_copy(node, later.__getitem__)
     return _module(whole, front), _module(whole, back)
+
+
+def _needed(graph: fx.Graph, end: fx.Node, known: set[fx.Node]) -> list[fx.Node]:
+    """The steps up to this one that it depends on, in their order, without those behind what is known."""
+    wanted, waiting = set(known), [end]
+    while waiting:
+        node = waiting.pop()
+        if node not in wanted:
+            wanted.add(node)
+            waiting += node.all_input_nodes
+    return [node for node in graph.nodes if node in wanted - known or (node.op == "placeholder" and not known)]
 
 
 def _module(whole: nn.Module, graph: fx.Graph) -> fx.GraphModule:
