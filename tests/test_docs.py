@@ -28,6 +28,7 @@ TEXTS = [
     "docs/settings.md",
     "docs/recommended.md",
     "docs/data.md",
+    "docs/models.md",
     "docs/privacy.md",
     "docs/secure.md",
     "docs/federation.md",

@@ -70,8 +70,6 @@ def descend(
         model, weights = found.back, weights[found.start :]
         live = None if live is None else live - found.start
         like = replace(like, rowwise=rowwise(model), rough=True)  # its first layer may work in place
-        if not like.plain:  # which the back alone may be
-            like = replace(traits(model, source.gather(0, slice(0, 1))[0][0]), rough=True)
     again = rows.shape[1] == 1 and rows.shape[2] <= size
     batches = Batches(len(block), steps, source.gather, again, like.rough, device)
     if device.type != "cpu":
@@ -206,36 +204,35 @@ def _choose(problem: Problem, held: Population) -> EngineKind:
         given = prefix.front(found, weights)(held.data.inputs[rows.flatten()])
         places = torch.arange(len(given)).view(rows.shape)
         source = _Plain(Samples(given, held.data.targets[rows.flatten()]), places, size)
-        model, weights, like = found.back, weights[found.start :], replace(traits(found.back, given), rough=True)
+        model, weights, like = found.back, weights[found.start :], replace(like, rowwise=False, rough=True)
     parameters = Layout.of(model).parameters
     batches = Batches(len(clients), 2, source.gather, True, like.rough, torch.device("cpu"))
     few = torch.arange(0, parameters, max(1, parameters // 100))
     case = _Case(model, problem.loss, weights, None, batches, 1e-2, like)
-    if like.random or not like.plain:
-        return _taken(case)
-    try:
-        ours = [_run("lockstep", replace(case, live=live)) for live in (None, few)]
-    except Exception:  # a model that cannot be taken apart, in whatever way it says so
-        return _taken(case)
-    try:
-        with vmapped.strict():
-            theirs = [_run("vmap", replace(case, live=live)) for live in (None, few)]
-        other: EngineKind = "vmap"
-    except Exception:
-        theirs, other = [_run("loop", replace(case, live=live)) for live in (None, few)], "loop"
-    if any((a - b).norm() > 1e-3 * b.norm() for a, b in zip(ours, theirs, strict=True)):
-        return other  # its layers do something that is not known here
-    if other == "loop":
-        return "lockstep"
+    if not vmapped.takes(model, problem.loss, weights, *batches.get(0, slice(0, 2))):
+        first = _Plain(source.data, source.rows[:2], size)
+        two = Batches(len(first.rows), 2, first.gather, True, like.rough, torch.device("cpu"))
+        return "lockstep" if _right(replace(case, batches=two), "loop", few) else "loop"
+    if like.random or not like.plain or not _right(case, "vmap", few):
+        return "vmap"
     # Remembered on this machine: the engines round differently, and a run that is repeated is to have the same bits.
     known = memory.recall(_name(problem, held), ("lockstep", "vmap"), lambda: _faster(case))
     return "lockstep" if known == "lockstep" else "vmap"
 
 
-def _taken(case: _Case) -> EngineKind:
-    """vmap, where torch.func can take the model, or the loop."""
-    fits = vmapped.takes(case.model, case.loss, case.weights, *case.batches.get(0, slice(0, 2)))
-    return "vmap" if fits else "loop"
+def _right(case: _Case, other: EngineKind, few: Tensor) -> bool:
+    """Whether lockstep takes the model apart, and gives what the other engine does."""
+    if case.like.random or not case.like.plain:
+        return False
+    for live in (None, few):
+        try:
+            ours = _run("lockstep", replace(case, live=live))
+        except Exception:  # a model that cannot be taken apart, in whatever way it says so
+            return False
+        theirs = _run(other, replace(case, live=live))
+        if (ours - theirs).norm() > 1e-3 * theirs.norm():
+            return False  # its layers do something that is not known here
+    return True
 
 
 def _faster(case: _Case) -> EngineKind:
