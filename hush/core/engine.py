@@ -1,13 +1,13 @@
 """How clients are trained: by which engine, and where."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 
 from hush.errors import Mistake
 
-EngineKind = Literal["lockstep", "vmap"]
+EngineKind = Literal["lockstep", "vmap", "loop"]
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,8 @@ class Engine:
 
     lockstep: a chunk of clients goes through the layers together; the weights that do not train are one copy,
     and each layer takes its step in the backward pass; a linear layer that takes sparse rows works with the
-    columns that are set, client by client. vmap: any model, all its weights once per client, dense rows.
+    columns that are set, client by client. vmap: any model that torch.func takes, all its weights once per client,
+    dense rows. loop: any model, one client after the other.
     Without a kind the model decides, and a measured first block may overrule it. memory: bytes for what frozen
     layers gave.
     """
@@ -26,8 +27,8 @@ class Engine:
     memory: int = 2**30
 
     def __post_init__(self) -> None:
-        if self.kind not in (None, "lockstep", "vmap"):
-            raise Mistake(f"engine={self.kind!r} is not known: choose lockstep or vmap, or leave it out")
+        if self.kind not in (None, *get_args(EngineKind)):
+            raise Mistake(f"engine={self.kind!r} is not known: choose lockstep, vmap or loop, or leave it out")
         if self.memory < 0:
             raise Mistake(f"memory={self.memory} must not be negative: bytes for what frozen layers gave")
         try:

@@ -10,10 +10,11 @@ from torch import Tensor, nn
 from hush.core.memory import Kept, Members, Memory
 from hush.data.samples import Samples, Split, samples
 from hush.errors import Mistake
+from hush.models.inputs import check, fitted
 from hush.models.losses import Loss
 from hush.models.measures import choice
 from hush.models.measures.choice import Metrics
-from hush.models.weights import Layout
+from hush.models.weights import Layout, precision
 from hush.random.draws import Draws
 from hush.random.seeds import SecretSeed
 
@@ -36,6 +37,11 @@ class Problem:
         choice.check(self.metrics)
         if not any(parameter.requires_grad for parameter in self.model.parameters()):
             raise Mistake(f"the model {type(self.model).__name__} has no parameters that train: set requires_grad")
+        check(self.model)
+        for name in ("test", "public"):
+            rows = getattr(self, name)
+            if rows is not None:
+                object.__setattr__(self, name, fitted(self.model, rows))
 
     @property
     def layout(self) -> Layout:
@@ -165,10 +171,10 @@ class Enrolled:
 class Task:
     """A problem and the population that it is learned from, in one: what a simulation needs.
 
-    Data are Samples, pairs (inputs, targets) or a torch Dataset; a split is a Split or one list of row
-    numbers per client. `test` belongs to the server and `public` to everybody: neither is protected. `metrics`:
-    "classification", "regression", "multi-label", "language", a function (outputs, targets) -> {name: number}, or
-    OwnMetrics; found from targets, outputs and loss if not given.
+    Data are Samples, pairs (inputs, targets) or a torch Dataset, taken in the model's precision (integers stay, for
+    embeddings); a split is a Split or one list of row numbers per client. `test` belongs to the server and `public` to
+    everybody: neither is protected. `metrics`: "classification", "regression", "multi-label", "language", a function
+    (outputs, targets) -> {name: number}, or OwnMetrics; found from targets, outputs and loss if not given.
     """
 
     model: nn.Module
@@ -189,13 +195,16 @@ class Task:
         public: object = None,
         metrics: Metrics | None = None,
     ) -> None:
+        def taken(data: object) -> Samples:
+            return fitted(model, samples(data, precision=precision(model)))
+
         fields = {
             "model": model,
             "loss": loss,
-            "train": samples(train),
+            "train": taken(train),
             "split": split if isinstance(split, Split) else Split.of(split),
-            "test": None if test is None else samples(test),
-            "public": None if public is None else samples(public),
+            "test": None if test is None else taken(test),
+            "public": None if public is None else taken(public),
             "metrics": metrics,
         }
         for name, value in fields.items():

@@ -11,13 +11,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hush.data.padding import IGNORED, padded, sequences
 from hush.data.sparse import Sparse
 from hush.errors import Mistake
+
+INTEGERS = (torch.int32, torch.int64)  # what nn.Embedding takes; bytes and booleans are numbers
 
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Inputs (float32, dense or sparse) and targets (int64 classes, or float32 values), one row each per example."""
+    """Inputs and targets, one row each per example.
+
+    Inputs are numbers of any precision, integers (tokens), or sparse float32. Targets are int64 classes or values.
+    """
 
     inputs: Tensor | Sparse
     targets: Tensor
@@ -118,44 +124,70 @@ def _repeats(rows: Tensor) -> bool:
     return int(seen.sum()) < len(rows)
 
 
-def samples(data: object) -> Samples:
-    """A pair (inputs, targets) of tensors or arrays, or a map-style Dataset of (x, y), as Samples."""
+def samples(
+    data: object, *, pad: float | None = None, length: int | None = None, precision: torch.dtype = torch.float32
+) -> Samples:
+    """A pair (inputs, targets) of tensors or arrays, or a map-style Dataset of (x, y), as Samples.
+
+    Integers (int32, int64) stay what they are, all other inputs become numbers of this precision. With `pad` the inputs
+    are sequences of different lengths: each is filled up with `pad` to `length` steps (the longest one's, if None) or
+    cut. Targets that are sequences are filled up with -100, which cross_entropy ignores.
+    """
     if isinstance(data, Samples):
         return data
-    found = _converted(data)
+    if pad is None and length is not None:
+        raise Mistake(f"length={length} is for sequences that are filled up: give pad, too")
+    found = _converted(data, pad, length, precision)
     if not bool(found.inputs.isfinite().all()):
         raise Mistake("the inputs hold NaN or infinity: fill or drop these rows")
     return found
 
 
-def _converted(data: object) -> Samples:
-    if isinstance(data, tuple | list) and len(data) == 2:
-        return Samples(_inputs(data[0]), _targets(data[1]))
+def _converted(data: object, pad: float | None, length: int | None, precision: torch.dtype) -> Samples:
     if isinstance(data, torch.utils.data.Dataset):
-        if not hasattr(data, "__len__"):
-            raise Mistake("this Dataset has no length: hush needs a map-style Dataset with __len__")
-        items = [data[i] for i in range(len(data))]
-        if not items:
-            raise Mistake("this Dataset is empty: give at least one row")
-        if any(not isinstance(item, tuple | list) or len(item) != 2 for item in items):
-            raise Mistake("the Dataset's items must be pairs (input, target): wrap it so that they are")
-        return Samples(torch.stack([_dense(x) for x, _ in items]), torch.stack([_targets(y) for _, y in items]))
-    raise Mistake(f"data of type {type(data).__name__} is not known: give (inputs, targets) or a Dataset")
+        data = _items(data)
+        if pad is None:
+            inputs = torch.stack([_dense(x, precision) for x in data[0]])
+            return Samples(inputs, torch.stack([_targets(y, precision) for y in data[1]]))
+    if not isinstance(data, tuple | list) or len(data) != 2:
+        raise Mistake(f"data of type {type(data).__name__} is not known: give (inputs, targets) or a Dataset")
+    inputs, targets = data
+    if pad is None:
+        return Samples(_inputs(inputs, precision), _targets(targets, precision))
+    if sequences(targets):
+        targets = padded(targets, IGNORED, length)
+        if targets.is_floating_point():
+            raise Mistake("targets that are sequences of values have no number to ignore: give classes, or a mask")
+    return Samples(_inputs(padded(list(inputs), pad, length), precision), _targets(targets, precision))
 
 
-def _inputs(values: object) -> Tensor | Sparse:
+def _items(data: torch.utils.data.Dataset[Any]) -> tuple[list[object], list[object]]:
+    if not hasattr(data, "__len__"):
+        raise Mistake("this Dataset has no length: hush needs a map-style Dataset with __len__")
+    items = [data[i] for i in range(len(data))]
+    if not items:
+        raise Mistake("this Dataset is empty: give at least one row")
+    if any(not isinstance(item, tuple | list) or len(item) != 2 for item in items):
+        raise Mistake("the Dataset's items must be pairs (input, target): wrap it so that they are")
+    return [x for x, _ in items], [y for _, y in items]
+
+
+def _inputs(values: object, precision: torch.dtype) -> Tensor | Sparse:
     if isinstance(values, Sparse):
         return values
-    return _dense(values)
+    return _dense(values, precision)
 
 
-def _dense(values: object) -> Tensor:
-    return _tensor(values, "inputs").to(torch.float32)
+def _dense(values: object, precision: torch.dtype) -> Tensor:
+    tensor = _tensor(values, "inputs")
+    return tensor if tensor.dtype in INTEGERS else tensor.to(precision)
 
 
-def _targets(values: object) -> Tensor:
+def _targets(values: object, precision: torch.dtype) -> Tensor:
     tensor = _tensor(values, "targets")
-    return tensor.to(torch.float32 if tensor.is_floating_point() else torch.int64)
+    if not tensor.is_floating_point():
+        return tensor.to(torch.int64)
+    return tensor.to(torch.float64 if precision is torch.float64 else torch.float32)
 
 
 def _tensor(values: object, what: str) -> Tensor:
@@ -164,4 +196,7 @@ def _tensor(values: object, what: str) -> Tensor:
     try:
         return torch.tensor(np.asarray(values))
     except (TypeError, ValueError) as error:
-        raise Mistake(f"the {what} cannot become a tensor ({error}): give numbers of one shape") from error
+        hint = "give numbers of one shape"
+        if sequences(values):
+            hint = "rows of different lengths need hush.samples(data, pad=0), others numbers of one shape"
+        raise Mistake(f"the {what} cannot become a tensor ({error}): {hint}") from error

@@ -5,12 +5,12 @@ import json
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Literal, cast, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, cast, get_args, get_type_hints
 
 import torch
 
 from hush.catalogue.values import Settings
-from hush.core.engine import Engine
+from hush.core.engine import Engine, EngineKind
 from hush.core.task import Problem
 from hush.data.fetch import Say
 from hush.data.registry import DataSet, schema_of
@@ -144,9 +144,9 @@ class Brief:
     @property
     def trained(self) -> Engine:
         """How a client trains."""
-        if self.engine not in ("lockstep", "vmap"):
+        if self.engine not in get_args(EngineKind):
             raise Refused(f"the charter trains by {self.engine!r}, which is not known")
-        return Engine(cast(Literal["lockstep", "vmap"], self.engine))
+        return Engine(cast(EngineKind, self.engine))
 
     def rows(self, place: Path, folder: Path, say: Say = population.quiet) -> Samples:
         """A site's own rows: an .npz, its own schema, or a table that the charter's schema describes.

@@ -28,6 +28,7 @@ from hush.federation.notebook import Notebook
 from hush.federation.second import Second
 from hush.federation.session import ClientSession
 from hush.federation.site import Agreed, Desk, Site
+from hush.models.inputs import fitted
 from hush.privacy.ledger import Ledger
 from hush.random.draws import Draws
 from hush.random.seeds import SecretSeed
@@ -154,7 +155,7 @@ class Office:
         if self.own.name not in offer.names:
             raise Refused(f"{self.own.name} is the charter's second server, and not a site: start hush second")
         number = offer.names.index(self.own.name)
-        rows = self._own(offer.brief)
+        rows = fitted(offer.problem.model, self._own(offer.brief))
         state, secret = self.own.state, self.own.simulation
         place = state / "ledger.json" if self.rules.ledger is None else self.rules.ledger
         draws = Draws(SecretSeed.system() if secret is None else SecretSeed.simulated(secret), (number,))

@@ -23,6 +23,7 @@ from hush.experiment.population import DataDefaults
 from hush.experiment.preparing import Prepared, prepare
 from hush.federation.trial import walk
 from hush.models import fit
+from hush.models.inputs import fitted
 from hush.parts.stages import AdaptiveClip, Clip
 from hush.parts.trainers.cohort import choose
 from hush.random.seeds import PublicSeed
@@ -73,9 +74,9 @@ def resolve(ready: Prepared, sizes: Tensor | None = None) -> Experiment:
     else:
         problem = Problem(ready.model, loss.function, data.test, ready.public, ready.metrics)
         config, task, rows = population.sites(config, len(sizes)), Enrolled(problem, sizes), int(sizes.sum())
-        sample = Population(data.test, Split.of([range(len(data.test))]))
+        sample = Population(fitted(ready.model, data.test), Split.of([range(len(data.test))]))
     settings = replace(ready.settings, sampling=cohorts.sampling(config, entry, task.clients, ready.defaults))
-    fit.check(task.problem, {"train": data.train, **task.parts})
+    fit.check(task.problem, {"train": fitted(ready.model, data.train), **task.parts})
     engine = Engine(config.run.engine or choose(task.problem, sample), config.run.device)
     noise = budget.noise(config, entry, settings, task)
     settings = replace(settings, noise=noise, vote=noise if config.scheme.select == "vote" else None)

@@ -32,6 +32,7 @@ from hush.federation.network import Network, line_to
 from hush.federation.remote import Remote
 from hush.federation.second import Relay
 from hush.federation.sites import GRACE, Sites
+from hush.models.inputs import fitted
 from hush.parts.aggregators.secure import run_name
 from hush.parts.trainers.cohort import choose
 from hush.random.seeds import SecretSeed
@@ -171,7 +172,7 @@ def _engined(ready: Prepared) -> Prepared:
     if config.run.engine is not None:
         return ready
     problem = Problem(ready.model, ready.loss.function, rows, ready.public)
-    engine = choose(problem, Population(rows, Split.of([range(len(rows))])))
+    engine = choose(problem, Population(fitted(ready.model, rows), Split.of([range(len(rows))])))
     return replace(ready, config=config.model_copy(update={"run": config.run.model_copy(update={"engine": engine})}))
 
 

@@ -89,7 +89,7 @@ class RunTable(Table):
     eval_every: Count = setting("Evaluate every so many rounds.", 1)
     block: Count | None = setting("Clients trained together.")
     workers: Count | None = setting("Threads that train; one for each core if not given.")
-    engine: Literal["lockstep", "vmap"] | None = setting("How blocks train; measured if not given.")
+    engine: Literal["lockstep", "vmap", "loop"] | None = setting("How blocks train; measured if not given.")
     device: str = setting("cpu, cuda or another of torch's devices.", "cpu")
 
 

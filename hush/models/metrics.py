@@ -13,6 +13,7 @@ from hush.data.samples import Samples
 from hush.data.sparse import Sparse
 from hush.errors import Mistake
 from hush.models.entry import entry, lookup
+from hush.models.inputs import fitted
 from hush.models.losses import Loss
 from hush.models.measures import choice
 from hush.models.measures.choice import Metrics
@@ -90,6 +91,7 @@ def _judged(
     samples = samples if samples is not None else task.test
     if samples is None:
         raise Mistake("the task has no test data: give Task(test=...) or pass samples to evaluate()")
+    samples = fitted(task.model, samples)
     inputs, targets = samples.inputs, samples.targets
     # What the targets mean is a matter of all of them: a few rows of a regression may be 0 and 1.
     whole = targets if task.test is None else task.test.targets

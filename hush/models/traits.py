@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
 import torch
@@ -43,14 +43,15 @@ class Traits:
     """What an engine must know of a model.
 
     rowwise: each row is treated by itself, the same way each time. random: a pass draws random numbers. plain: it
-    can be taken apart, since every linear and convolution layer is called just once in a pass and no pass changes
-    a buffer. rough: a pass changes its input.
+    can be taken apart, since every linear and convolution layer is called just once in a pass, no pass changes
+    a buffer, and all is float32. rough: a pass changes its input. still: no pass changes a buffer.
     """
 
     rowwise: bool
     random: bool
     plain: bool
     rough: bool
+    still: bool = field(default=True, repr=False)  # measured engines are remembered by what else there is
 
 
 _known: WeakKeyDictionary[nn.Module, dict[bool, Traits]] = WeakKeyDictionary()
@@ -108,4 +109,5 @@ def _look(model: nn.Module, inputs: Tensor) -> Traits:
         random = not torch.equal(state, torch.get_rng_state())
     once = all(calls.get(m, 0) == 1 for m in copied.modules() if isinstance(m, nn.Linear | nn.Conv2d))
     still = all(torch.equal(before[name], after[name]) for name in before)
-    return Traits(rowwise(model), random, once and still, not torch.equal(given, inputs))
+    single = all(p.dtype is torch.float32 for p in copied.parameters())
+    return Traits(rowwise(model), random, once and still and single, not torch.equal(given, inputs), still)

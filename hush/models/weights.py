@@ -16,28 +16,31 @@ class Layout:
     """Where each trained parameter, and after them each running statistic, lies in the flat vector.
 
     Running statistics are the buffers of normalisation layers that batches change. Other buffers, and
-    parameters that need no gradient, are left to the model: they neither train nor travel.
+    parameters that need no gradient, are left to the model: they neither train nor travel. The flat vector is float32,
+    whatever the model computes in: `dtypes` are its own.
     """
 
     names: tuple[str, ...]
     shapes: tuple[torch.Size, ...]
     parameters: int
     buffers: tuple[str, ...]
+    dtypes: tuple[torch.dtype, ...]
 
     @classmethod
     def of(cls, model: nn.Module) -> "Layout":
         """The layout of a model."""
-        parameters = [(name, p.shape) for name, p in model.named_parameters() if p.requires_grad]
+        parameters = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
         buffers = [
-            (f"{place}.{name}" if place else name, buffer.shape)
+            (f"{place}.{name}" if place else name, buffer)
             for place, module in model.named_modules()
             if isinstance(module, _NormBase) and module.track_running_stats
             for name, buffer in module.named_buffers()
             if buffer.is_floating_point()
         ]
-        names, shapes = tuple(n for n, _ in parameters + buffers), tuple(s for _, s in parameters + buffers)
-        trained = sum(shape.numel() for _, shape in parameters)
-        return cls(names, shapes, trained, tuple(name for name, _ in buffers))
+        tensors: list[tuple[str, Tensor]] = [*parameters, *buffers]
+        names, shapes = tuple(n for n, _ in tensors), tuple(t.shape for _, t in tensors)
+        trained = sum(p.numel() for _, p in parameters)
+        return cls(names, shapes, trained, tuple(n for n, _ in buffers), tuple(t.dtype for _, t in tensors))
 
     @property
     def size(self) -> int:
@@ -49,11 +52,20 @@ class Layout:
         pieces = torch.split(flat, [shape.numel() for shape in self.shapes])
         return {n: p.view(s) for n, p, s in zip(self.names, pieces, self.shapes, strict=True)}
 
+    def tensors(self, flat: Tensor) -> dict[str, Tensor]:
+        """The named tensors in the model's own precision; views where that is the flat vector's."""
+        return {n: v.to(d) for (n, v), d in zip(self.views(flat).items(), self.dtypes, strict=True)}
+
 
 def flatten(model: nn.Module) -> Tensor:
     """A copy of the model's weights (and running statistics) as one float32 vector."""
     state = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     return torch.cat([state[name].detach().reshape(-1).float() for name in Layout.of(model).names])
+
+
+def precision(model: nn.Module) -> torch.dtype:
+    """What the model computes in: the type of its first parameter that has a fraction."""
+    return next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
 
 
 def twin(model: nn.Module) -> nn.Module:
@@ -65,8 +77,8 @@ def twin(model: nn.Module) -> nn.Module:
 
 
 def bound(model: nn.Module, flat: Tensor) -> nn.Module:
-    """A twin whose trained parameters and running statistics are views of the flat vector, for forward passes."""
-    views = Layout.of(model).views(flat)
+    """A twin whose trained parameters and running statistics are those of the flat vector, for forward passes."""
+    views = Layout.of(model).tensors(flat)
     state = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     fresh = {id(state[name]): view for name, view in views.items()}
     found = twin(model)

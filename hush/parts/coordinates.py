@@ -4,6 +4,7 @@ import itertools
 import math
 from contextlib import nullcontext
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import ClassVar
 
 import torch
@@ -18,8 +19,11 @@ from hush.errors import Mistake
 from hush.models.traits import seeded, traits
 from hush.models.weights import Layout, flatten
 from hush.parts.stages import Clip, Noise
-from hush.parts.trainers.vmapped import gradients
+from hush.parts.trainers import alone
+from hush.parts.trainers.vmapped import gradients, takes
 from hush.random.seeds import PublicSeed
+
+SHOWN = 12  # names that a sentence lists
 
 
 @dataclass(frozen=True)
@@ -102,13 +106,18 @@ class TopK(Coordinates):
 class Only(Coordinates):
     """The weights of the named layers; of the last one that has any, without names.
 
-    A name is a parameter's or that of a part of the model: "9" means "9.weight" and "9.bias". What stands in
+    A name is a parameter's or that of a part of the model: "9" means "9.weight" and "9.bias". It may be a pattern:
+    "*lora*" means all whose names have lora in them, "blocks.?.norm" the norms of the first ten blocks. What stands in
     front of them is frozen, so a simulation runs it once per sample.
     """
 
-    layers: tuple[str, ...] = ()
+    layers: tuple[str, ...] | str = ()
     fixed: ClassVar[bool] = True
     derivable: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if isinstance(self.layers, str):  # Only("*lora*")
+            object.__setattr__(self, "layers", (self.layers,))
 
     def check(self, scheme: Parts, task: Registered) -> None:
         """Every name is one of the model's."""
@@ -126,7 +135,9 @@ class Only(Coordinates):
     def _known(self, layout: Layout) -> None:
         for layer in self.layers:
             if not any(_within(name, layer) for name in layout.names):
-                raise Mistake(f"layer {layer!r} has no weights that train: choose from {', '.join(layout.names)}")
+                more = f", ... ({len(layout.names)} in all)" if len(layout.names) > SHOWN else ""
+                names = ", ".join(layout.names[:SHOWN]) + more
+                raise Mistake(f"layer {layer!r} has no weights that train: choose from {names}")
 
     def _spans(self, layout: Layout) -> list[tuple[int, int]]:
         sizes = {n: s.numel() for n, s in zip(layout.names, layout.shapes, strict=True) if n not in layout.buffers}
@@ -212,7 +223,8 @@ class Ballot(Trainer):
 
 def accumulate(problem: Problem, weights: Tensor, inputs: Tensor, targets: Tensor, rate: float, steps: int) -> Tensor:
     """The sum of |gradient| per coordinate over SGD iterations on one batch, one row per client."""
-    slope = gradients(problem.model, problem.loss, weights, None)
+    fits = takes(problem.model, problem.loss, weights, inputs[:1, :2], targets[:1, :2])
+    slope = (gradients if fits else alone.gradients)(problem.model, problem.loss, weights, None)
     values = weights.expand(len(inputs), -1).clone()
     scores = torch.zeros_like(values)
     # Dropout, if the model has any, is the same for everybody who derives the set.
@@ -237,7 +249,8 @@ def _public(problem: Problem) -> Samples:
 
 
 def _within(name: str, layer: str) -> bool:
-    return name == layer or layer == "" or name.startswith(f"{layer}.")
+    """Whether a parameter is the one of this name or pattern, or in the part of the model that is."""
+    return layer == "" or fnmatchcase(name, layer) or fnmatchcase(name, f"{layer}.*")
 
 
 def _check_ratio(ratio: float) -> None:

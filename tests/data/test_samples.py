@@ -14,6 +14,57 @@ def test_a_pair_of_arrays_becomes_float_inputs_and_whole_targets() -> None:
     assert got.inputs.tolist() == [[0, 1], [2, 3], [4, 5]]
 
 
+def test_integers_stay_for_embeddings() -> None:
+    for kind in (torch.int32, torch.int64):
+        assert samples((torch.zeros(2, 3, dtype=kind), torch.zeros(2))).inputs.dtype == kind
+    double = samples((np.zeros((2, 3)), np.zeros(2)), precision=torch.float64)
+    assert (double.inputs.dtype, double.targets.dtype) == (torch.float64, torch.float64)
+
+
+def test_sequences_are_filled_up_or_cut() -> None:
+    words, classes = [[5, 6, 7], [8], torch.tensor([9, 9])], [1, 0, 1]
+    got = samples((words, classes), pad=0)
+    assert got.inputs.tolist() == [[5, 6, 7], [8, 0, 0], [9, 9, 0]]
+    assert got.targets.tolist() == classes
+    got = samples((words, words), pad=0, length=2)
+    assert got.inputs.tolist() == [[5, 6], [8, 0], [9, 9]]
+    assert got.targets.tolist() == [[5, 6], [8, -100], [9, 9]]
+    points = [torch.ones(2, 3), torch.ones(1, 3), torch.ones(0, 3)]
+    got = samples(Pairs(points, classes), pad=-1.0, length=2)
+    assert got.inputs.shape == (3, 2, 3)
+    assert got.inputs[:, :, 0].tolist() == [[1, 1], [1, -1], [-1, -1]]
+
+
+class Pairs(torch.utils.data.Dataset):
+    def __init__(self, inputs: list, targets: list) -> None:
+        self.inputs, self.targets = inputs, targets
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def __getitem__(self, place: int) -> tuple[object, object]:
+        return self.inputs[place], self.targets[place]
+
+
+@pytest.mark.parametrize(
+    ("data", "given", "words"),
+    [
+        (([[1], [2, 3]], [0, 1]), {}, r"rows of different lengths need hush.samples\(data, pad=0\)"),
+        (([[1], [2, 3]], [0, 1]), {"length": 2}, "length=2 is for sequences that are filled up: give pad, too"),
+        (([[1], [2, 3]], [0, 1]), {"pad": 0, "length": 0}, "length=0 must be at least 1"),
+        (([[1], [2, 3]], [0, 1]), {"pad": 0.5}, "pad=0.5 is no integer"),
+        (([[1], [2.5, 3.0]], [0, 1]), {"pad": 0}, "differ in more than their length"),
+        (([[], []], [0, 1]), {"pad": 0}, "no rows with a step"),
+        (([1, 2], [0, 1]), {"pad": 0}, "a row is a single number"),
+        (([["a"], ["b", "c"]], [0, 1]), {"pad": 0}, "a sequence cannot become a tensor"),
+        (([[1], [2, 3]], [[0.5], [0.5, 0.5]]), {"pad": 0}, "no number to ignore: give classes, or a mask"),
+    ],
+)
+def test_sequences_that_are_none(data: object, given: dict, words: str) -> None:
+    with pytest.raises(Mistake, match=words):
+        samples(data, **given)
+
+
 def test_float_targets_stay_numbers() -> None:
     assert samples((torch.zeros(2, 3), torch.tensor([0.5, 1.5], dtype=torch.float64))).targets.dtype == torch.float32
 

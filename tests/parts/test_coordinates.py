@@ -1,6 +1,7 @@
 """Sets of coordinates: how many, which, from whom."""
 
 import math
+from collections import OrderedDict
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +16,7 @@ from hush.core.task import Task
 from hush.errors import Mistake
 from hush.models.weights import flatten
 from hush.parts.coordinates import Ballot, Only, RandomK, TopK, Vote, accumulate, largest
+from hush.parts.registry import from_json
 from hush.parts.sampling import Fixed
 from hush.parts.stages import Clip, Noise
 from hush.parts.trainers import Sgd
@@ -146,3 +148,23 @@ def test_wrong_ratio(ratio: float) -> None:
 def test_less_than_one_weight(task: Task) -> None:
     with pytest.raises(Mistake, match="less than one weight: raise it"):
         RandomK(0.001, fresh=True).draw(task.problem, SEED, 1, None)
+
+
+def test_names_may_be_patterns(make) -> None:
+    """Only("*lora*") are all weights with lora in their names, wherever they lie; it is a value like any other."""
+    model = nn.Sequential(OrderedDict(body=nn.Linear(64, 5), lora_a=nn.Linear(5, 2), mix=nn.Linear(2, 5)))
+    model.mix.lora_b = nn.Parameter(torch.zeros(3))
+    problem = make(nn.Sequential(nn.Flatten(), model)).problem
+    names = [name for name in problem.layout.names if "lora" in name]
+    assert names == ["1.lora_a.weight", "1.lora_a.bias", "1.mix.lora_b"]
+    found = Only("*lora*").draw(problem, SEED, 0, None)
+    mask = torch.zeros(problem.layout.size).index_fill(0, found, 1)
+    views = problem.layout.views(mask)
+    assert {name for name, view in views.items() if bool(view.all())} == set(names)
+    assert int(mask.sum()) == Only("*lora*").count(problem.layout) == sum(views[name].numel() for name in names)
+    assert Only("1.m?x").count(problem.layout) == 5 * 2 + 5 + 3
+    assert Only("*lora*") == Only(("*lora*",))
+    scheme = Scheme(Sgd(0.1, 1, 1), Fixed(1), Only("*lora*"))
+    assert from_json(scheme.to_json()) == scheme
+    with pytest.raises(Mistake, match=r"layer '\*adapter\*' has no weights that train: choose from 1.body.weight, "):
+        Only("*adapter*").draw(problem, SEED, 0, None)

@@ -14,9 +14,11 @@ from hush.parts.trainers.small import chained
 
 
 def known(model: nn.Module, loss: Loss) -> bool:
-    """Whether it is linear layers and ReLUs, behind a Flatten or not, under cross-entropy."""
+    """Whether it is linear layers and ReLUs, behind a Flatten or not, under cross-entropy, in float32."""
     found = entry(model)
-    return loss is F.cross_entropy and found is not None and chained(nn.Sequential(found.first, *found.rest))
+    if loss is not F.cross_entropy or found is None or any(p.dtype is not torch.float32 for p in model.parameters()):
+        return False
+    return chained(nn.Sequential(found.first, *found.rest))
 
 
 def fits(model: nn.Module, inputs: Tensor, targets: Tensor) -> bool:

@@ -114,7 +114,7 @@ class ClippedRecords:
         `rows` of `data` are ordered by client, and counts[k] of them belong to client k. s_i is `scales`, or 1.
         Guarantee: a row moves its client's sum by at most clip. One whose gradient is not finite adds nothing.
         """
-        views = self.layout.views(weights)
+        views = self.layout.tensors(weights)
         owners = torch.arange(len(counts)).repeat_interleave(torch.tensor(counts, dtype=torch.int64))
         for first in range(0, len(rows), self.rows):
             piece = slice(first, first + self.rows)
@@ -160,11 +160,14 @@ class ClippedRecords:
             x = data.inputs.index_select(0, index)
         if self.loop:
             return {}, self._picked(self._one_by_one(opened, state, x, targets))
-        shifts = {place: x.new_zeros(len(x), 1, tap.weight.shape[0]) for place, tap in self.taps.items()}
+        shifts = {place: tap.weight.new_zeros(len(x), 1, len(tap.weight)) for place, tap in self.taps.items()}
         if self.first is not None:
             shifts[self.first] = torch.zeros_like(x).unsqueeze(1)
         (deltas, found), seen = self._each(shifts, opened, state, x, targets)
-        pairs: dict[str, tuple[Tensor | Sparse, Tensor]] = {p: (seen[p][:, 0], deltas[p][:, 0]) for p in self.taps}
+        # Norms, factors and sums are those of float32 numbers, whatever precision the passes have.
+        pairs: dict[str, tuple[Tensor | Sparse, Tensor]] = {
+            p: (seen[p][:, 0].float(), deltas[p][:, 0].float()) for p in self.taps
+        }
         if self.first is not None and sparse is not None:
             pairs[self.first] = sparse, deltas[self.first][:, 0]
         return pairs, self._picked(found)
@@ -204,7 +207,7 @@ class ClippedRecords:
 
     def _picked(self, gradients: Named) -> Named:
         """The live coordinates of the gradients, flat."""
-        flat = {name: g.reshape(len(g), -1) for name, g in gradients.items()}
+        flat = {name: g.reshape(len(g), -1).float() for name, g in gradients.items()}
         spots = {name: self.parts[name].spot for name in flat}
         return {name: g if spots[name] is None else g[:, spots[name]] for name, g in flat.items()}
 

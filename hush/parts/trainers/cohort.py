@@ -3,6 +3,7 @@
 import copy
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from weakref import WeakKeyDictionary
@@ -18,8 +19,8 @@ from hush.errors import Mistake
 from hush.models import workers
 from hush.models.losses import Loss
 from hush.models.traits import Traits, rowwise, traits
-from hush.models.weights import flatten
-from hush.parts.trainers import chain, lockstep, memory, prefix, sparse, vmapped
+from hush.models.weights import Layout, flatten
+from hush.parts.trainers import alone, chain, lockstep, memory, prefix, sparse, traced, vmapped
 from hush.parts.trainers.batches import Batches, cut
 
 # Weights from which a model is worth one client at a time, where clients cannot share a forward pass.
@@ -118,13 +119,18 @@ class _Front:
         found = prefix.features(self.block.population, self.found, self.weights, few, self.memory)
         return dict(zip(few, found, strict=True))
 
+    @cached_property
+    def run(self) -> Callable[[Tensor], Tensor]:
+        """What takes rows through the front."""
+        return prefix.front(self.found, self.weights)
+
     def gather(self, step: int, who: slice) -> tuple[Tensor, Tensor]:
         """The inputs of the back and the targets of these clients in this step."""
         rows, data = cut(self.rows[who], self.size, step), self.block.data
         members = self.block.places[who].tolist()
         if self.order is None:
             return torch.stack([self.held[client] for client in members]), data.targets[rows]
-        run, inputs = prefix.front(self.found, self.weights), []
+        run, inputs = self.run, []
         for client, mine, place in zip(members, rows, cut(self.order[who], self.size, step), strict=True):
             inputs.append(self.held[client][place] if client in self.held else run(data.inputs[mine]))
         return torch.stack(inputs), data.targets[rows]
@@ -132,7 +138,10 @@ class _Front:
 
 def _cut(problem: Problem, data: Samples, live: Tensor | None) -> prefix.Cut | None:
     like = traits(problem.model, data.inputs)
-    return prefix.cut(problem.model, live) if like.plain and not like.random else None
+    if like.random or not like.still:
+        return None
+    found = prefix.cut(problem.model, live) if like.plain else None
+    return found or traced.cut(problem.model, data.inputs, live)
 
 
 @dataclass(frozen=True)
@@ -149,8 +158,10 @@ class _Case:
 
 
 def _run(kind: EngineKind, case: _Case) -> Tensor:
-    if kind == "vmap":
-        return vmapped.train(case.model, case.loss, case.weights, case.live, case.batches, case.rate)
+    if kind != "lockstep":
+        slope = (vmapped if kind == "vmap" else alone).gradients(case.model, case.loss, case.weights, case.live)
+        statistics = Layout.of(case.model).parameters
+        return vmapped.train(slope, statistics, case.weights, case.live, case.batches, case.rate)
     if not case.like.plain:
         raise Mistake("engine='lockstep' needs a model that calls each layer once and has no BatchNorm: leave it out")
     return lockstep.train(case.model, case.loss, case.weights, case.live, case.batches, case.rate, case.like.rowwise)
@@ -181,30 +192,47 @@ def _choose(problem: Problem, held: Population) -> EngineKind:
     if sparse.trainable(problem, held.data) is not None:
         return "lockstep"
     like, weights = traits(problem.model, held.data.inputs), flatten(problem.model)
-    if like.random or not like.plain:
-        return "vmap"
-    if chain.known(problem.model, problem.loss):
+    if not like.random and like.plain and chain.known(problem.model, problem.loss):
         return "lockstep"  # the same products as vmap's, and less of them where few weights are live
     # As many clients as vmap has memory for, two steps, on a few rows of each.
     clients = np.arange(max(1, min(len(held), 100, 2**22 // len(weights))))
     size = min(10, int(held.split.sizes_of(clients).min()))
     rows = torch.stack([held.split.rows_of(k)[:size] for k in clients.tolist()]).unsqueeze(1)
-    batches = Batches(len(clients), 2, _Plain(held.data, rows, size).gather, True, like.rough, torch.device("cpu"))
-    few = torch.arange(0, problem.layout.parameters, max(1, problem.layout.parameters // 100))
-    case = _Case(problem.model, problem.loss, weights, None, batches, 1e-2, like)
-    try:
-        ours = [_run("lockstep", replace(case, live=live)) for live in (None, few)]
-    except Exception:  # a model that cannot be taken apart, in whatever way it says so
+    model, source = problem.model, _Plain(held.data, rows, size)
+    found = None if like.plain and prefix.cut(model, None) else _cut(problem, held.data, None)
+    if found is not None:
+        given = prefix.front(found, weights)(held.data.inputs[rows.flatten()])
+        places = torch.arange(len(given)).view(rows.shape)
+        source = _Plain(Samples(given, held.data.targets[rows.flatten()]), places, size)
+        model, weights, like = found.back, weights[found.start :], replace(like, rowwise=False, rough=True)
+    parameters = Layout.of(model).parameters
+    batches = Batches(len(clients), 2, source.gather, True, like.rough, torch.device("cpu"))
+    few = torch.arange(0, parameters, max(1, parameters // 100))
+    case = _Case(model, problem.loss, weights, None, batches, 1e-2, like)
+    if not vmapped.takes(model, problem.loss, weights, *batches.get(0, slice(0, 2))):
+        first = _Plain(source.data, source.rows[:2], size)
+        two = Batches(len(first.rows), 2, first.gather, True, like.rough, torch.device("cpu"))
+        return "lockstep" if _right(replace(case, batches=two), "loop", few) else "loop"
+    if like.random or not like.plain or not _right(case, "vmap", few):
         return "vmap"
-    try:
-        theirs = [_run("vmap", replace(case, live=live)) for live in (None, few)]
-    except Exception:
-        return "lockstep"
-    if any((a - b).norm() > 1e-3 * b.norm() for a, b in zip(ours, theirs, strict=True)):
-        return "vmap"  # its layers do something that is not known here
     # Remembered on this machine: the engines round differently, and a run that is repeated is to have the same bits.
-    found = memory.recall(_name(problem, held), ("lockstep", "vmap"), lambda: _faster(case))
-    return "lockstep" if found == "lockstep" else "vmap"
+    known = memory.recall(_name(problem, held), ("lockstep", "vmap"), lambda: _faster(case))
+    return "lockstep" if known == "lockstep" else "vmap"
+
+
+def _right(case: _Case, other: EngineKind, few: Tensor) -> bool:
+    """Whether lockstep takes the model apart, and gives what the other engine does."""
+    if case.like.random or not case.like.plain:
+        return False
+    for live in (None, few):
+        try:
+            ours = _run("lockstep", replace(case, live=live))
+        except Exception:  # a model that cannot be taken apart, in whatever way it says so
+            return False
+        theirs = _run(other, replace(case, live=live))
+        if (ours - theirs).norm() > 1e-3 * theirs.norm():
+            return False  # its layers do something that is not known here
+    return True
 
 
 def _faster(case: _Case) -> EngineKind:

@@ -8,14 +8,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import vmap
 
+from hush.data.padding import IGNORED
 from hush.models.losses import Loss
 from hush.models.traits import hooked
 from hush.models.weights import twin
 from hush.parts.trainers.batches import Batches
 from hush.parts.trainers.copies import Weights
 from hush.parts.trainers.layers import SPARSE, Learning, Pool
-
-IGNORED = -100  # cross_entropy leaves rows of this class out of its mean
 
 
 def chunk_of(weights: int, shared: bool) -> int:
@@ -87,7 +86,10 @@ class _Worker:
         self._reset(chunk, out)
         for step in range(batches.steps):
             inputs, targets = batches.get(step, slice(first, first + chunk))
-            total = _total(loss, self.model(inputs.flatten(0, 1)).unflatten(0, (chunk, -1)), targets)
+            if chunk == 1:  # whatever comes out is the loss's to take
+                total = loss(self.model(inputs[0]), targets[0])
+            else:
+                total = _total(loss, self.model(inputs.flatten(0, 1)).unflatten(0, (chunk, -1)), targets)
             if total.requires_grad:  # it does not where the pass leaves out all that is live
                 torch.autograd.backward(total)
             for layer in self.learning:
@@ -149,8 +151,6 @@ class _Worker:
 
 def _total(loss: Loss, outputs: Tensor, targets: Tensor) -> Tensor:
     """The sum of the clients' losses, each a mean over its rows."""
-    if len(outputs) == 1:
-        return loss(outputs[0], targets[0])
     if loss is F.cross_entropy and outputs.dim() == 3 and targets.dim() == 2:  # one call for all of them
         rows = F.cross_entropy(outputs.flatten(0, 1), targets.flatten(), reduction="none").view(targets.shape)
         return (rows.sum(1) / (targets != IGNORED).sum(1)).sum()

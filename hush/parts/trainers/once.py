@@ -18,6 +18,7 @@ from hush.errors import Mistake
 from hush.models.losses import Loss
 from hush.models.traits import hooked, seeded
 from hush.models.weights import Layout, twin
+from hush.parts.trainers.vmapped import strict
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ def _taken(model: nn.Module, loss: Loss, x: Tensor, y: Tensor) -> bool:
         return loss(functional_call(copied, {**state, **buffers}, (x.unsqueeze(0),)), y.unsqueeze(0))
 
     try:
-        with seeded(0):
+        with seeded(0), strict():
             vmap(grad(one), in_dims=(None, 0, 0), randomness="different")(state, x.clone(), y)
     except Exception:  # in whatever way torch says so
         return False

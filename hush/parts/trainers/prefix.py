@@ -23,11 +23,15 @@ PIECE = 256  # rows of one client in one pass
 
 @dataclass(frozen=True)
 class Cut:
-    """A model in two: `front` has no live coordinate, `back` begins at weight `start` of the flat vector."""
+    """A model in two: `front` has no live coordinate, `back` begins at weight `start` of the flat vector.
 
-    front: nn.Sequential
-    back: nn.Sequential
+    place: how far back the cut is, in children or steps.
+    """
+
+    front: nn.Module
+    back: nn.Module
     start: int
+    place: int
 
 
 @dataclass
@@ -64,12 +68,12 @@ def cut(model: nn.Module, live: Tensor | None) -> Cut | None:
     held = {id(p) for p in front.parameters()}
     if not held or start > first or any(id(p) in held for p in back.parameters()):
         return None
-    return Cut(front, back, start)
+    return Cut(front, back, start, place)
 
 
 def features(held: Population, found: Cut, weights: Tensor, clients: list[int], budget: int) -> list[Tensor]:
     """What the front gives for all rows of each client of these."""
-    mine, place = weights[: found.start], len(found.front)
+    mine, place = weights[: found.start], found.place
     still = [p for p in found.front.parameters() if not p.requires_grad]
     others = [(t.data_ptr(), t._version) for t in (*still, *found.front.buffers())]
     with _lock:

@@ -92,7 +92,7 @@ MODELS = {
 
 
 @pytest.mark.parametrize("which", LIVE)
-@pytest.mark.parametrize("kind", ["lockstep", "vmap"])
+@pytest.mark.parametrize("kind", ["lockstep", "vmap", "loop"])
 @pytest.mark.parametrize("name", MODELS)
 def test_as_a_plain_loop(name: str, kind: str, which: str, make) -> None:
     torch.manual_seed(3)
@@ -305,7 +305,7 @@ def test_odd_models(name: str, which: str, make) -> None:
         live = live_of(task, which)
     kept = task.train.inputs.clone()
     trainer = Sgd(0.3, 3, 5)
-    for engine in (Engine(), Engine("vmap")):
+    for engine in (Engine(), Engine("vmap"), Engine("loop")):
         fast = trainer.fit(task.block(EVERYONE, SECRET), Plan(1, flatten(task.model), live), engine)
         slow = plain(task, trainer, live, EVERYONE, SECRET, 1)
         assert (fast.double() - slow).norm() <= 1e-5 * slow.norm()
@@ -353,7 +353,7 @@ def test_chunks() -> None:
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"kind": "fast"}, "engine='fast' is not known: choose lockstep or vmap"),
+        ({"kind": "fast"}, "engine='fast' is not known: choose lockstep, vmap or loop"),
         ({"device": "warp"}, "device='warp' cannot be used here: choose cpu"),
         ({"device": "meta"}, "device='meta' cannot be used here: choose cpu"),
         *([] if torch.cuda.is_available() else [({"device": "cuda"}, "device='cuda' cannot be used here")]),
