@@ -68,11 +68,11 @@ def resolve(ready: Prepared, sizes: Tensor | None = None) -> Experiment:
     task: Registered
     if sizes is None:
         config, split = population.split(config, data, ready.defaults, entry)
-        task, rows = Task(ready.model, loss.function, data.train, split, data.test, ready.public), len(split.rows)
+        task = Task(ready.model, loss.function, data.train, split, data.test, ready.public)
         sample = task.population
     else:
         problem = Problem(ready.model, loss.function, data.test, ready.public)
-        config, task, rows = population.sites(config, len(sizes)), Enrolled(problem, sizes), int(sizes.sum())
+        config, task = population.sites(config, len(sizes)), Enrolled(problem, sizes)
         sample = Population(data.test, Split.of([range(len(data.test))]))
     settings = replace(ready.settings, sampling=cohorts.sampling(config, entry, task.clients, ready.defaults))
     _try(task, data.train)
@@ -87,9 +87,6 @@ def resolve(ready: Prepared, sizes: Tensor | None = None) -> Experiment:
     scheme.check(task)
     sampling = scheme.sampling
     delta = config.scheme.delta or DELTA
-    count, what = (rows, "records") if entry.level == "record" else (task.clients, "clients")
-    if entry.private and delta * count >= 1:
-        noted = (*noted, f"delta {delta:g} is not below one over the {count} {what}: a weak guarantee")
     drawn = entry.pooled or entry.has("sampling")
     settled = {
         "data": {"clients": task.clients, **_public(config, data, ready.defaults, ready.public)},

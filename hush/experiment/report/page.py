@@ -27,7 +27,7 @@ def html(run: Run) -> str:
     going = len(run.rounds) < run.total
     refresh = f'<meta http-equiv="refresh" content="{REFRESH_SECONDS}">' if going else ""
     body = (
-        _tiles(run) + _figures(run) + _phases(run) + _privacy(run)
+        _warnings(run) + _tiles(run) + _figures(run) + _phases(run) + _privacy(run)
         if run.rounds
         else "<p>No round has finished yet.</p>"
     )
@@ -64,6 +64,12 @@ def _head(run: Run, going: bool) -> str:
     if going:
         head += f'<progress max="{total}" value="{done}" aria-label="rounds done">{done}/{total}</progress>'
     return head + "</header>"
+
+
+def _warnings(run: Run) -> str:
+    if not run.warnings:
+        return ""
+    return f'<ul class="warn">{"".join(f"<li>{escape(sentence)}.</li>" for sentence in run.warnings)}</ul>'
 
 
 def _tiles(run: Run) -> str:

@@ -67,6 +67,20 @@ class Run:
         found = (table["delta"] for table in tables if isinstance(table.get("delta"), (int, float)))
         return next(found, None)
 
+    @property
+    def card(self) -> dict[str, Any]:
+        """The privacy card as it is stored; empty where there is none yet."""
+        try:
+            found = json.loads((self.path / "privacy.json").read_bytes())["card"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def warnings(self) -> list[str]:
+        """What the card warns of; nothing in a run that was written before cards did."""
+        return [str(sentence) for sentence in self.card.get("warnings", ())]
+
 
 def _end(name: str) -> str:
     return "/".join(Path(name).parts[-2:]) if Path(name).is_absolute() else name

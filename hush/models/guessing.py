@@ -1,0 +1,53 @@
+"""What always giving the same answer reaches on test rows: a model that is no better has learnt nothing of use."""
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Guess(NamedTuple):
+    """What the best constant answer has of a measure; `chance`: what it may seem to have on so few rows.
+
+    chance: two standard errors better than `guess`. larger: whether more is better.
+    """
+
+    guess: float
+    chance: float
+    larger: bool = True
+
+
+def guesses(targets: Tensor) -> dict[str, Guess]:
+    """By measure. Of classes the answer is the most frequent one; of numbers it is their mean, or their median."""
+    if not len(targets):
+        return {}
+    return _numbers(targets) if targets.is_floating_point() else _classes(targets.flatten())
+
+
+def _classes(targets: Tensor) -> dict[str, Guess]:
+    """A negative number stands for no class."""
+    counts = torch.unique(targets[targets >= 0], return_counts=True)[1].double()
+    if not len(counts):
+        return {}
+    shares, number, rows = counts / counts.sum(), len(counts), float(counts.sum())
+    top = float(shares.max())
+    even = 1 / number  # of all constant answers, and of answers at random
+    surprise = math.exp(-float((shares * shares.log()).sum()))
+    found = {
+        "accuracy": Guess(top, min(1.0, top + 2 * math.sqrt(top * (1 - top) / rows))),
+        "balanced": Guess(even, min(1.0, even + 2 * math.sqrt(even * (1 - even) * float((1 / counts).sum())) / number)),
+        "perplexity": Guess(surprise, surprise, larger=False),
+    }
+    if number == 2:
+        spread = math.sqrt((rows + 1) / (12 * float(counts.prod())))
+        found["auroc"] = Guess(0.5, min(1.0, 0.5 + 2 * spread))
+    return found
+
+
+def _numbers(targets: Tensor) -> dict[str, Guess]:
+    """A column of each output."""
+    columns = targets.reshape(len(targets), -1).double()
+    square = float(((columns - columns.mean(0)) ** 2).mean().sqrt())
+    middle = float((columns - columns.median(0).values).abs().mean())
+    return {"rmse": Guess(square, square, False), "mae": Guess(middle, middle, False), "r2": Guess(0.0, 0.0)}
