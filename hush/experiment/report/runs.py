@@ -4,11 +4,12 @@ import json
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from hush.errors import Mistake
+from hush.privacy.events import relation
 
 VIEWS = ("model", "server", "colluding", "upload")
 Row = dict[str, Any]
@@ -49,6 +50,18 @@ class Run:
     def level(self) -> str:
         """Whom the noise protects: a client, or one record of a client."""
         return str(self.last.get("level") or "client")
+
+    @property
+    def protects(self) -> str | None:
+        """The level of its guarantee; None where it has none."""
+        return self.level if any(epsilon(self.last, view) is not None for view in views(self.last)) else None
+
+    @property
+    def relation(self) -> str | None:
+        """The neighbour relation that its epsilons are for, in words."""
+        if self.protects == "record":
+            return relation(self.config.get("train", {}).get("batches", "poisson"), "record")
+        return relation(self.config.get("sampling", {}).get("kind", "poisson")) if self.protects else None
 
     @property
     def secure(self) -> bool:
@@ -100,6 +113,16 @@ def repetitions(path: Path) -> list[Path]:
     """The runs of a folder that `hush run --repeat` wrote, or the run itself."""
     found = sorted(path.glob("seed-*/config.toml")) if not (path / "config.toml").exists() else []
     return [one.parent for one in found] or [path]
+
+
+def until(run: Run, round: int) -> Run:
+    """The run as it was after so many rounds, so that runs can be compared at equal ones."""
+    if not 1 <= round <= run.last["round"]:
+        raise Mistake(
+            f"at-round={round} is not among the {run.last['round']} rounds of run {run.name!r}: give a number from 1 to"
+            f" {run.last['round']}"
+        )
+    return replace(run, rounds=[row for row in run.rounds if row["round"] <= round])
 
 
 def measure(run: Run) -> str:
