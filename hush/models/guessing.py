@@ -8,13 +8,13 @@ from torch import Tensor
 
 
 class Guess(NamedTuple):
-    """What the best constant answer has of a measure; `chance`: what it may seem to have on so few rows.
+    """What the best constant answer has of a measure; `needed`: what a model must be better than.
 
-    chance: two standard errors better than `guess`. larger: whether more is better.
+    needed: two standard errors better than `guess`, since test rows are few. larger: whether more is better.
     """
 
     guess: float
-    chance: float
+    needed: float
     larger: bool = True
 
 

@@ -79,12 +79,12 @@ def _upload(card: Mapping[str, Any]) -> str | None:
 
 def _result(card: Mapping[str, Any]) -> str | None:
     found = card.get("result")
-    if found is None or (found["value"] > found["chance"] if found["larger"] else found["value"] < found["chance"]):
+    if found is None or (found["value"] > found["needed"] if found["larger"] else found["value"] < found["needed"]):
         return None
     return (
         f"{found['measure']} {found['value']:.3f} on the test rows is not better than always giving the same answer,"
-        f" {found['guess']:.3f} ({found['chance']:.3f} may be chance): the model has learnt nothing of use; try another"
-        " rate, more rounds or larger cohorts before a larger epsilon, which costs privacy"
+        f" {found['guess']:.3f}, by two standard errors ({found['needed']:.3f}): the model has learnt nothing of use;"
+        " try another rate, more rounds or larger cohorts before a larger epsilon, which costs privacy"
     )
 
 

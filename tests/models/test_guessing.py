@@ -22,7 +22,7 @@ def test_of_classes_the_most_frequent_one():
     assert "auroc" not in found
 
 
-def test_chance_is_where_answers_at_random_seldom_are():
+def test_answers_at_random_are_seldom_better_than_what_is_needed():
     """Of random scores 1 in 40 is above two standard errors; here 1 to 4 of 100 are."""
     rng = np.random.default_rng(0)
     targets = torch.from_numpy(rng.integers(0, 2, 300))
@@ -30,9 +30,9 @@ def test_chance_is_where_answers_at_random_seldom_are():
     from sklearn.metrics import roc_auc_score
 
     areas = np.array([roc_auc_score(targets, rng.random(300)) for _ in range(400)])
-    assert 0.01 <= (areas > found["auroc"].chance).mean() <= 0.04
+    assert 0.01 <= (areas > found["auroc"].needed).mean() <= 0.04
     recalls = np.array([balanced_accuracy_score(targets, rng.integers(0, 2, 300)) for _ in range(400)])
-    assert 0.01 <= (recalls > found["balanced"].chance).mean() <= 0.04
+    assert 0.01 <= (recalls > found["balanced"].needed).mean() <= 0.04
 
 
 def test_of_numbers_the_mean_or_the_median():

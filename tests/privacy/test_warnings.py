@@ -4,7 +4,7 @@ import pytest
 
 from hush.privacy.warnings import warnings
 
-RESULT = {"measure": "accuracy", "round": 5, "value": 0.5, "guess": 0.1, "chance": 0.12, "larger": True}
+RESULT = {"measure": "accuracy", "round": 5, "value": 0.5, "guess": 0.1, "needed": 0.12, "larger": True}
 CLIPPING = {"bound": 0.5, "trials": 32, "first": "some", "last": "some", "tuned": False}
 SOUND = {
     "guarantee": "differential privacy, client level",
@@ -43,7 +43,7 @@ def test_nothing_is_said_of_a_sound_run_at_the_very_bounds():
         (against(upload="none"), "a single upload has no guarantee", "add --secure"),
         ({"result": {**RESULT, "value": 0.12}}, "accuracy 0.120 on the test rows is not better", "more rounds"),
         (
-            {"result": {**RESULT, "measure": "RMSE", "value": 3.0, "guess": 3.0, "chance": 3.0, "larger": False}},
+            {"result": {**RESULT, "measure": "RMSE", "value": 3.0, "guess": 3.0, "needed": 3.0, "larger": False}},
             "RMSE 3.000 on the test rows is not better than always giving the same answer, 3.000",
             "more rounds",
         ),
@@ -72,7 +72,7 @@ def test_one_step_further_is_warned_of_with_a_remedy(changed, what, remedy):
     [
         {**against(upload=500.0), "secure": {"protocol": "simulated"}},
         {"result": None, "clipping": None},
-        {"result": {**RESULT, "value": 2.9, "guess": 3.0, "chance": 3.0, "larger": False}},
+        {"result": {**RESULT, "value": 2.9, "guess": 3.0, "needed": 3.0, "larger": False}},
         {"clipping": {**CLIPPING, "first": "everybody"}},
         {"clipping": {**CLIPPING, "first": "everybody", "last": "everybody", "tuned": True}},
         {"level": "record", "population": 3},
