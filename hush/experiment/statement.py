@@ -77,7 +77,7 @@ def planned(experiment: Experiment) -> list[str]:
     level = experiment.scheme.level
     if level is None:
         return []
-    asked = [] if wanted.epsilon is None else [{"name": wanted.against or "model", "epsilon": wanted.epsilon}]
+    asked = [] if wanted.epsilon is None else [{"name": "model", "epsilon": wanted.epsilon}]
     units = int(experiment.task.sizes.sum()) if level == "record" else clients
     known = {"guarantee": level, "level": level, "population": clients, "units": units, "adversaries": asked}
     return warnings({**known, "delta": wanted.delta or DELTA})

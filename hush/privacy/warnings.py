@@ -51,11 +51,8 @@ def _large(card: Mapping[str, Any]) -> str | None:
     if not above:
         return None
     said = " and ".join(f"{shown(spent[view])} against {_WHO[view]}" for view in above)
-    remedy = (
-        "ask for a smaller epsilon"
-        if "model" in above
-        else f"let the noise be sized for it (scheme.against={above[0]}), or ask for a smaller epsilon"
-    )
+    once = card["level"] == "client" and "model" not in above
+    remedy = "ask for a smaller epsilon" + (", or let each client take part once (--sampling once)" if once else "")
     return (
         f"epsilon is {said}, above {LARGE:g}: so large a number promises little, since odds may change by"
         f" e^{LARGE:g}, more than 20,000 times; {remedy}"
