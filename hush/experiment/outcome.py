@@ -36,6 +36,9 @@ class Outcome(NamedTuple):
     clipping: dict[str, Any] | None = None
 
 
+NOTHING = Outcome()  # nothing yet
+
+
 def outcome(experiment: Experiment, state: State, path: Path) -> Outcome:
     """What has come of the run in a directory; the clip is tried once the run is finished."""
     run = runs.read(path)

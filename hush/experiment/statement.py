@@ -6,7 +6,7 @@ from typing import Any
 from hush.core.scheme import Scheme
 from hush.core.state import State
 from hush.core.task import Registered
-from hush.experiment.outcome import Outcome
+from hush.experiment.outcome import NOTHING, Outcome
 from hush.experiment.resolving import DELTA, Experiment
 from hush.privacy.events import BatchSampling, Event
 from hush.privacy.facts import Facts
@@ -24,7 +24,7 @@ _SEED, _SYSTEM = "simulation seed: not a deployment", "the operating system's ge
 _SHARED = "rows are held by several clients: a client is protected, and a person whose rows several of them hold is not"
 
 
-def facts(experiment: Experiment, state: State, events: Sequence[Event], seen: Outcome) -> Facts:
+def facts(experiment: Experiment, state: State, events: Sequence[Event], seen: Outcome = NOTHING) -> Facts:
     """What the card says of the run so far, given the events of its ledger and what has come of it."""
     wanted, sampling = experiment.config, experiment.scheme.sampling
     delta, level = wanted.scheme.delta or DELTA, experiment.scheme.level or "client"

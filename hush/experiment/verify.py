@@ -12,7 +12,7 @@ from hush.experiment import checkpoint, config, population
 from hush.experiment.config import Config
 from hush.experiment.federated import rebuilt
 from hush.experiment.journal import CHECKPOINT
-from hush.experiment.outcome import Outcome, outcome
+from hush.experiment.outcome import NOTHING, outcome
 from hush.experiment.report import page, runs
 from hush.experiment.report.runs import Row, finite
 from hush.experiment.resolving import DELTA, Experiment, build
@@ -91,7 +91,7 @@ def _checked(path: Path, stored: Mapping[str, Any], ledger: Ledger, say: Say) ->
         found = {"rounds": state.round, "guarantee": f"differential privacy, {events[-1].level} level"}
         _compare(path, {key: stored[key] for key in found}, found)
     experiment = _experiment(path, wanted, say)
-    seen = Outcome() if experiment is None else outcome(experiment, state, path)
+    seen = NOTHING if experiment is None else outcome(experiment, state, path)
     if stored["rounds"] == state.round:  # else the run was killed between checkpoint and card
         # Written after a round, or after one more event was recorded, of a round that failed.
         counts = sorted({charged, min(charged + 1, len(events)), len(events)}, reverse=True)
