@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from sklearn.metrics import balanced_accuracy_score, mean_absolute_error, root_mean_squared_error
+from sklearn.metrics import balanced_accuracy_score, f1_score, mean_absolute_error, root_mean_squared_error
 
 from hush.models.guessing import guesses
 
@@ -42,6 +42,21 @@ def test_of_numbers_the_mean_or_the_median():
     assert found["mae"].guess == pytest.approx(mean_absolute_error(targets, np.full((5, 1), 1.0)))
     assert found["r2"].guess == 0
     assert (found["r2"].larger, found["rmse"].larger, found["mae"].larger) == (True, False, False)
+
+
+def test_of_several_numbers_each_by_itself():
+    targets = torch.tensor([[0.0, 10.0], [2.0, 30.0], [4.0, 50.0]])
+    constant = np.tile([2.0, 30.0], (3, 1))
+    assert guesses(targets)["rmse"].guess == pytest.approx(root_mean_squared_error(targets, constant))
+    assert "macro_f1" not in guesses(targets)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64])
+def test_of_labels_always_yes(dtype):
+    targets = torch.tensor([[1, 0], [1, 1], [0, 0], [1, 0]], dtype=dtype)
+    found = guesses(targets)
+    assert found["macro_f1"].guess == pytest.approx(f1_score(targets, np.ones((4, 2)), average="macro"))
+    assert found["macro_auroc"].guess == 0.5
 
 
 def test_rows_of_no_class_do_not_count():

@@ -17,12 +17,13 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Run:
-    """What was asked (config) and what happened (rounds, oldest first)."""
+    """What was asked (config) and what happened (rounds, oldest first); its privacy card."""
 
     path: Path
     name: str
     config: dict[str, Any]
     rounds: list[Row]
+    card: dict[str, Any] | None = None
 
     @property
     def scheme(self) -> str:
@@ -81,18 +82,9 @@ class Run:
         return next(found, None)
 
     @property
-    def card(self) -> dict[str, Any]:
-        """The privacy card as it is stored; empty where there is none yet."""
-        try:
-            found = json.loads((self.path / "privacy.json").read_bytes())["card"]
-        except (OSError, ValueError, KeyError, TypeError):
-            return {}
-        return found if isinstance(found, dict) else {}
-
-    @property
     def warnings(self) -> list[str]:
         """What the card warns of; nothing in a run that was written before cards did."""
-        return [str(sentence) for sentence in self.card.get("warnings", ())]
+        return [str(sentence) for sentence in (self.card or {}).get("warnings", ())]
 
 
 def _end(name: str) -> str:
@@ -106,7 +98,14 @@ def read(path: Path) -> Run:
         raise Mistake(f"run {str(path)!r} is not a directory: give the directory that `hush run` wrote")
     whole = path.resolve()
     name = f"{whole.parent.name}/{whole.name}" if whole.name.startswith("seed-") else whole.name
-    return Run(path, name, _config(path / "config.toml"), _rounds(path / "rounds.jsonl"))
+    card = _object(path / "privacy.json").get("card")
+    return Run(
+        path,
+        name,
+        _config(path / "config.toml"),
+        _rounds(path / "rounds.jsonl"),
+        card if isinstance(card, dict) else None,
+    )
 
 
 def repetitions(path: Path) -> list[Path]:
@@ -206,6 +205,19 @@ def _config(path: Path) -> dict[str, Any]:
             "run, and run.rounds; run the experiment again"
         ) from None
     return config
+
+
+def _object(path: Path) -> dict[str, Any]:
+    """A JSON object of a run's directory; empty where there is no such file."""
+    if not path.exists():
+        return {}
+    try:
+        found = json.loads(_bytes(path))
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise Mistake(f"{str(path)!r} is damaged: restore it from a copy")
+    return found
 
 
 def _rounds(path: Path) -> list[Row]:
