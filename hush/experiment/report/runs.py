@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from hush.errors import Mistake
-from hush.privacy.events import relation
 
 VIEWS = ("model", "server", "colluding", "upload")
 Row = dict[str, Any]
@@ -60,6 +59,8 @@ class Run:
     @property
     def relation(self) -> str | None:
         """The neighbour relation that its epsilons are for, in words."""
+        from hush.privacy.events import relation  # which needs scipy, and `hush --help` does not
+
         if self.protects == "record":
             return relation(self.config.get("train", {}).get("batches", "poisson"), "record")
         return relation(self.config.get("sampling", {}).get("kind", "poisson")) if self.protects else None
