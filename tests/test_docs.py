@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import os
 import re
 import shlex
@@ -420,13 +421,77 @@ def test_tables_of_the_frontier():
     shown = {name: name for name in ("hush-trusted", "hush-once", "hush-tiny")}
     shown |= {"hush": "hush-secure", "fl-top-dp": "fl-top-dp-ours"}
     found = re.findall(
-        r"^\| `([a-z-]*)`[^|]*\| ([0-9.]+) \| ([0-9.]+) \|$", (ROOT / "README.md").read_text(), re.MULTILINE
+        r"^\| `([a-z-]*)`[^|]*\| ([0-9.]+) \| ([0-9.]+) \| ([0-9.]+) \|$",
+        (ROOT / "README.md").read_text(),
+        re.MULTILINE,
     )
     assert {name for name, *_ in found} == set(shown)
-    for name, mean, size in found:
+    for name, mean, payload, protocol in found:
         row = rows[shown[name]]
         assert float(mean) == pytest.approx(float(row["mean"]), abs=0.0006)
-        assert float(size) == pytest.approx(float(row["payload_up_kB"]), rel=0.02)
+        assert float(payload) == pytest.approx(float(row["payload_up_kB"]), rel=0.02)
+        assert float(protocol) == pytest.approx(float(row["protocol_up_kB"]), rel=0.03)
+
+
+def beside(ours, accuracy, payload, protocol=None):
+    """Points more, times fewer bytes of payload and of all, rounded down: (6.6, 4.5, None)."""
+    points = math.floor(1e3 * (float(ours["mean"]) - accuracy) + 1e-6) / 10
+    small, more = float(ours["payload_up_kB"]), float(ours["protocol_up_kB"])
+    factors = [payload / small] + ([] if protocol is None else [(payload + protocol) / (small + more)])
+    told = [f"{factor:.1f}" if factor < 100 else f"{math.floor(factor)}" for factor in factors]
+    return [f"{points:.1f}", *told, *["-"] * (2 - len(told))]
+
+
+def test_the_headline_is_what_the_results_give():
+    """More points for fewer bytes: each figure from the committed results, never from memory."""
+
+    def read(name, **wanted):
+        with (ROOT / "experiments" / name).open() as file:
+            (found,) = [row for row in csv.DictReader(file) if wanted.items() <= row.items()]
+        return found
+
+    hush_, tiny, parts = (
+        read("frontier/results.csv", run=name) for name in ("hush-secure", "hush-tiny", "fl-top-dp-ours")
+    )
+    paper = read("constrained/published.csv", table="u-table1", row="fl-top-dp@0.5%")
+    short = read("constrained/results.csv", setting="fashion-mnist", row="fl-top-dp@0.5% in 12 bits")
+    published = float(paper["accuracy"]), float(paper["up_kB"])
+    integers = float(short["best"]), float(short["up_kB"])
+    ours = float(parts["mean"]), float(parts["payload_up_kB"]), float(parts["protocol_up_kB"])
+    text = " ".join((ROOT / "experiments/frontier/README.md").read_text().split())
+    for other in (published, integers, ours):
+        for scheme in (hush_, tiny):
+            assert f"| {' | '.join(beside(scheme, *other))} |" in text
+    own = read("constrained/results.csv", setting="fashion-mnist", row="fl-top-dp@0.5%")
+    assert f"our own run of its settings {float(own['best']):.3f}" in text
+    assert f"{math.ceil(100 * float(own['epsilon_model'])) / 100:.2f} as it holds" in text
+    headline = " ".join((ROOT / "README.md").read_text().split())
+    for scheme, noun in ((hush_, "points"), (tiny, "point")):
+        points, factor, _ = beside(scheme, *published)
+        assert re.search(rf"{re.escape(points)} {noun} more\b[^.]*\b{re.escape(factor)} times fewer", headline)
+    points, payload, both = beside(hush_, *ours)
+    assert f"{points} points more than `fl-top-dp`" in headline
+    assert f"{payload} times fewer bytes, {both} times with the protocol's" in headline
+
+
+def test_the_demo_compares_like_with_like():
+    """The files that `make demo` runs differ in nothing that bytes or epsilon depend on but scheme and cohort."""
+    recipe = (ROOT / "Makefile").read_text().split("\ndemo:")[1].split("\ntest:")[0]
+    files = re.findall(r"^runs/demo/.*: (experiments/\S+\.toml) ", recipe, re.MULTILINE)
+    tables = [tomllib.loads((ROOT / file).read_text()) for file in files]
+    assert [table["scheme"]["name"] for table in tables] == ["hush", "hush-tiny", "fl-top-dp"]
+    for keys in (("data", "name"), ("data", "clients"), ("data", "size"), ("secure", "mode")):
+        assert len({table[keys[0]][keys[1]] for table in tables}) == 1, keys
+    for key in ("epsilon", "delta", "bits"):
+        assert len({table["scheme"][key] for table in tables}) == 1, key
+    theirs = tables[2]
+    usual = ENTRIES["hush"].usual
+    assert theirs["run"]["rounds"] == usual["rounds"]
+    weights = math.floor(theirs["scheme"]["ratio"] * 1_663_370)  # of the paper's network
+    sent = theirs["run"]["rounds"] * theirs["sampling"]["cohort"] / theirs["data"]["clients"] * weights * 12 / 8 / 1000
+    with (ROOT / "experiments/frontier/results.csv").open() as file:
+        (row,) = [row for row in csv.DictReader(file) if row["run"] == "hush-secure"]
+    assert sent == pytest.approx(float(row["payload_up_kB"]), rel=0.03)
 
 
 def test_table_of_the_recommended_benchmark():

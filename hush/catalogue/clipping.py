@@ -4,11 +4,15 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from hush.catalogue.entries import ALIASES, Entry
 from hush.catalogue.values import Settings
-from hush.core.spec import ClientContext, Plan, Spec
-from hush.core.task import Registered, Task
+from hush.core.engine import Engine
+from hush.core.protocols import Stage
+from hush.core.scheme import Scheme
+from hush.core.spec import ClientContext, Lengths, Plan, Spec
+from hush.core.task import Block, Registered, Task
 from hush.data.samples import Split
 from hush.errors import Mistake
 from hush.models.weights import flatten
@@ -60,17 +64,36 @@ def public_bound(found: Entry, settings: Settings, task: Registered, seed: Publi
     norms = []
     for draw in range(1 if scheme.coordinates.fixed else SETS):
         live = scheme.coordinates.draw(public.problem, seed, -1 - draw, None)
-        update = scheme.trainer.fit(block, Plan(-1 - draw, weights, live))
-        for stage, after in zip(scheme.stages, scheme.specs(update.shape[1])[1:], strict=True):
-            if after.l2 < float("inf"):  # the clip itself: what it bounds is what is measured
-                break
-            context = ClientContext(Spec(update.shape[1]), Plan(1, weights, live), torch.ones(1), block.draws)
-            update = stage.encode(update, context)
+        update, _, _ = _bounded(scheme, block, Plan(-1 - draw, weights, live))
         norms.append(float(torch.linalg.vector_norm(update.double())))
     bound = float(np.median(norms))
     if not 0 < bound < float("inf"):
         raise Mistake(f"clip='public' gave {bound} on the public batch: lower the training rate or give a number")
     return bound
+
+
+def lengths(scheme: Scheme, block: Block, plan: Plan, engine: Engine = Engine()) -> Lengths | None:
+    """What the scheme's clip meets when these clients train by this plan; None where it has none."""
+    if not any("clip" in stage.settings for stage in scheme.stages):
+        return scheme.trainer.lengths(block, plan)
+    update, stage, after = _bounded(scheme, block, plan, engine)
+    if stage is None or after is None or "clip" not in stage.settings:
+        return None
+    bound = after.l2 if after.clip is None else after.clip  # an adaptive one sends a number more
+    return Lengths(torch.linalg.vector_norm(update.double(), dim=1), bound)
+
+
+def _bounded(
+    scheme: Scheme, block: Block, plan: Plan, engine: Engine = Engine()
+) -> tuple[Tensor, Stage | None, Spec | None]:
+    """Updates in front of the stage that bounds them, that stage, and what it promises; None where none does."""
+    update = scheme.trainer.fit(block, plan, engine)
+    for stage, after in zip(scheme.stages, scheme.specs(update.shape[1], plan.clip)[1:], strict=True):
+        if after.l2 < float("inf"):  # what it bounds is what is measured
+            return update, stage, after
+        context = ClientContext(Spec(update.shape[1]), replace(plan, round=1), block.sizes, block.draws, block.memory)
+        update = stage.encode(update, context)
+    return update, None, None
 
 
 def paper_clip(name: str, data: str, ratio: float) -> float:

@@ -151,13 +151,20 @@ def run(
         raise Stopped(f"stopped; the same command goes on with --resume --out {place}") from None
     finished = [runs.read(folder) for folder in folders]
     if json:
-        rows = [{**run.last, "path": str(run.path)} for run in finished]
+        rows = [{**run.last, "path": str(run.path), "warnings": run.warnings} for run in finished]
         print(json_module.dumps(rows[0] if repeat == 1 else {**runs.spread(finished), "runs": rows}))
         return
     console = Console()
     console.print(table.summary(finished[0]) if repeat == 1 else table.repeated(finished))
     for folder in folders:
         console.print(f"page: {folder / 'report.html'}", soft_wrap=True, highlight=False, markup=False)
+    warn(Console(stderr=True), list(dict.fromkeys(sentence for run in finished for sentence in run.warnings)))
+
+
+def warn(notes: Console, sentences: list[str]) -> None:
+    """What a specialist would raise an eyebrow at, a line each."""
+    for sentence in sentences:
+        notes.print(f"warning: {sentence}", style="yellow", highlight=False, markup=False, soft_wrap=True)
 
 
 def _join(cluster: str, wanted: Config) -> None:
@@ -182,6 +189,7 @@ def _train(
     """One run in its directory, and by its name at the trackers, with progress on standard error."""
     from hush.experiment import directory
     from hush.experiment.resolving import build
+    from hush.experiment.statement import planned
 
     notes = Console(stderr=True)
     with notes.status("loading the data and resolving the settings") as status:
@@ -191,6 +199,7 @@ def _train(
         notes.print(f"{wanted.scheme.name} has no ratio: it is not used", style="dim", highlight=False, markup=False)
     for note in built.notes:
         notes.print(note, style="dim", highlight=False, markup=False)
+    warn(notes, planned(built))
 
     def say(sentence: str) -> None:
         notes.print(sentence, style="dim", highlight=False, markup=False, soft_wrap=True)

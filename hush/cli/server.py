@@ -8,7 +8,7 @@ from rich.console import Console
 
 from hush import __version__
 from hush.cli.log import logger
-from hush.cli.run import bar, configured, facts_of, short
+from hush.cli.run import bar, configured, facts_of, short, warn
 from hush.cli.signals import stop_once
 from hush.errors import Mistake, Stopped
 from hush.experiment import config
@@ -47,6 +47,7 @@ def server(
     stop_once()
     from hush.experiment import server as hosting  # torch is slow to import: a wrong option is reported before
     from hush.experiment.report import runs, table
+    from hush.experiment.statement import planned
 
     notes = Console(stderr=True, quiet=log_json)
     if (place / "model.safetensors").exists():
@@ -57,6 +58,7 @@ def server(
             say("charter", digest=hosted.charter.digest)
             for note in hosted.experiment.notes:
                 notes.print(note, style="dim", highlight=False, markup=False)
+            warn(notes, planned(hosted.experiment))
             with bar(notes) as progress:
                 shown = progress.add_task(short(wanted.scheme.name), total=total, facts="")
                 for row in hosted.rows:
@@ -66,6 +68,7 @@ def server(
     except KeyboardInterrupt:
         raise Stopped("stopped; the same command goes on with the run") from None
     if not log_json:
-        console = Console()
-        console.print(table.summary(runs.read(place)))
+        console, finished = Console(), runs.read(place)
+        console.print(table.summary(finished))
         console.print(f"page: {place / 'report.html'}", soft_wrap=True, highlight=False, markup=False)
+        warn(notes, finished.warnings)

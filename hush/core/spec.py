@@ -157,6 +157,13 @@ class Multipliers(NamedTuple):
     upload: float
 
 
+class Lengths(NamedTuple):
+    """The norms that a clip meets, of clients' updates or of records' gradients, and its bound."""
+
+    norms: Tensor
+    bound: float
+
+
 @dataclass(frozen=True)
 class ClientContext:
     """What a stage may know at the clients: its incoming Spec, the plan, and what is theirs.

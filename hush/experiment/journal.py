@@ -13,6 +13,7 @@ from hush.core.state import State
 from hush.data import files
 from hush.errors import Mistake
 from hush.experiment import about, checkpoint
+from hush.experiment.outcome import Outcome, outcome
 from hush.experiment.report import page
 from hush.experiment.resolving import Experiment
 from hush.experiment.statement import facts
@@ -66,6 +67,7 @@ class Desk:
     done: tuple[State, Row] | None = None  # the last round of the log and what vouches for it, not yet kept
     due: float = -math.inf
     results: dict[str, Any] | None = None  # of the last model, once there is one
+    seen: tuple[int, Outcome] | None = None  # what had come of the run, after which round
 
     def put(self, state: State, best: Row) -> None:
         """A round is in the log; keep it, should that be due."""
@@ -91,8 +93,10 @@ class Desk:
 
     def show(self, state: State) -> None:
         """The card, what the page says beside it, and the page."""
-        self.ledger.write_card(card(facts(self.experiment, state, self.ledger.events)))
         about.write(self.path, about.about(self.experiment, state, self.results))
+        if self.seen is None or self.seen[0] != state.round:  # a trial of the clip is not made twice
+            self.seen = state.round, outcome(self.experiment, state, self.path)
+        self.ledger.write_card(card(facts(self.experiment, state, self.ledger.events, self.seen[1])))
         page.write(self.path)
 
     def close(self, state: State) -> None:

@@ -70,10 +70,10 @@ def resolve(ready: Prepared, sizes: Tensor | None = None) -> Experiment:
     if sizes is None:
         config, split = population.split(config, data, ready.defaults, entry)
         task = Task(ready.model, loss.function, data.train, split, data.test, ready.public, ready.metrics)
-        sample, rows = task.population, len(split.rows)
+        sample = task.population
     else:
         problem = Problem(ready.model, loss.function, data.test, ready.public, ready.metrics)
-        config, task, rows = population.sites(config, len(sizes)), Enrolled(problem, sizes), int(sizes.sum())
+        config, task = population.sites(config, len(sizes)), Enrolled(problem, sizes)
         sample = Population(fitted(ready.model, data.test), Split.of([range(len(data.test))]))
     settings = replace(ready.settings, sampling=cohorts.sampling(config, entry, task.clients, ready.defaults))
     fit.check(task.problem, {"train": fitted(ready.model, data.train), **task.parts})
@@ -89,9 +89,6 @@ def resolve(ready: Prepared, sizes: Tensor | None = None) -> Experiment:
     walk(scheme, task.problem, sample, task.clients, engine)
     sampling = scheme.sampling
     delta = config.scheme.delta or DELTA
-    count, what = (rows, "records") if entry.level == "record" else (task.clients, "clients")
-    if entry.private and delta * count >= 1:
-        noted = (*noted, f"delta {delta:g} is not below one over the {count} {what}: a weak guarantee")
     drawn = entry.pooled or entry.has("sampling")
     settled = {
         "data": {"clients": task.clients, **_public(config, data, ready.defaults, ready.public)},

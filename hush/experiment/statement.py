@@ -6,12 +6,14 @@ from typing import Any
 from hush.core.scheme import Scheme
 from hush.core.state import State
 from hush.core.task import Registered
+from hush.experiment.outcome import NOTHING, Outcome
 from hush.experiment.resolving import DELTA, Experiment
 from hush.privacy.events import BatchSampling, Event
 from hush.privacy.facts import Facts
 from hush.privacy.integers import published, shares
 from hush.privacy.sums import IntegerSum
 from hush.privacy.views import paper_epsilon, unnoticed_epsilon, views
+from hush.privacy.warnings import warnings
 
 _FIGURES = (
     "the figures of participation here, and those of the server, colluding and upload views, reveal the cohorts: they"
@@ -22,8 +24,8 @@ _SEED, _SYSTEM = "simulation seed: not a deployment", "the operating system's ge
 _SHARED = "rows are held by several clients: a client is protected, and a person whose rows several of them hold is not"
 
 
-def facts(experiment: Experiment, state: State, events: Sequence[Event]) -> Facts:
-    """What the card says of the run so far, given the events of its ledger."""
+def facts(experiment: Experiment, state: State, events: Sequence[Event], seen: Outcome = NOTHING) -> Facts:
+    """What the card says of the run so far, given the events of its ledger and what has come of it."""
     wanted, sampling = experiment.config, experiment.scheme.sampling
     delta, level = wanted.scheme.delta or DELTA, experiment.scheme.level or "client"
     source, claim = experiment.scheme.source, _claim(experiment)
@@ -40,6 +42,9 @@ def facts(experiment: Experiment, state: State, events: Sequence[Event]) -> Fact
         participation_worst=state.participation.worst(),
         participation_median=state.participation.median(),
         level=level,
+        units=int(experiment.task.sizes.sum()) if level == "record" else experiment.task.clients,
+        result=seen.result,
+        clipping=seen.clipping,
         **(_batches(events, delta, wanted.scheme.accountant) if level == "record" and events else {}),
         assumptions=(
             *(() if sampling.kind == "once" else (_cohorts(experiment.scheme.secure),)),
@@ -52,7 +57,7 @@ def facts(experiment: Experiment, state: State, events: Sequence[Event]) -> Fact
             *filter(None, [experiment.scheme.uncovered]),
             "how many clients and classes there are, and the shape of the data: assumed public",
             "hyper-parameters that were given (rates, rounds, ratio): assumed chosen without the clients' data",
-            "test metrics and the best round: on test rows, which nothing protects",
+            "test metrics, the best round and a trial of the clip: on test rows, which nothing protects",
             *_shown(experiment),
             *(() if sampling.kind == "once" else (_FIGURES,)),
         ),
@@ -80,6 +85,18 @@ def _shown(experiment: Experiment) -> tuple[str, ...]:
             else "results by client, on the page: on the server's own test rows, by the client that its table names"
         )
     return tuple(lines)
+
+
+def planned(experiment: Experiment) -> list[str]:
+    """The warnings that can be given before anything is trained: about clients, delta and the epsilon asked for."""
+    wanted, clients = experiment.config.scheme, experiment.task.clients
+    level = experiment.scheme.level
+    if level is None:
+        return []
+    asked = [] if wanted.epsilon is None else [{"name": "model", "epsilon": wanted.epsilon}]
+    units = int(experiment.task.sizes.sum()) if level == "record" else clients
+    known = {"guarantee": level, "level": level, "population": clients, "units": units, "adversaries": asked}
+    return warnings({**known, "delta": wanted.delta or DELTA})
 
 
 def _cohorts(secure: bool) -> str:

@@ -12,6 +12,7 @@ from hush.experiment import checkpoint, config, population
 from hush.experiment.config import Config
 from hush.experiment.federated import rebuilt
 from hush.experiment.journal import CHECKPOINT
+from hush.experiment.outcome import NOTHING, outcome
 from hush.experiment.report import page, runs
 from hush.experiment.report.runs import Row, finite
 from hush.experiment.resolving import DELTA, Experiment, build
@@ -20,6 +21,7 @@ from hush.privacy.card import card as stated_card
 from hush.privacy.events import Event, relation
 from hush.privacy.ledger import Ledger
 from hush.privacy.views import paper_epsilon, stated, unnoticed_epsilon, views
+from hush.privacy.warnings import warnings
 
 _AGREE = 1e-9  # another machine's logarithms may differ in the last bits; what is printed is computed here
 
@@ -89,6 +91,7 @@ def _checked(path: Path, stored: Mapping[str, Any], ledger: Ledger, say: Say) ->
         found = {"rounds": state.round, "guarantee": f"differential privacy, {events[-1].level} level"}
         _compare(path, {key: stored[key] for key in found}, found)
     experiment = _experiment(path, wanted, say)
+    seen = NOTHING if experiment is None else outcome(experiment, state, path)
     if stored["rounds"] == state.round:  # else the run was killed between checkpoint and card
         # Written after a round, or after one more event was recorded, of a round that failed.
         counts = sorted({charged, min(charged + 1, len(events)), len(events)}, reverse=True)
@@ -97,14 +100,16 @@ def _checked(path: Path, stored: Mapping[str, Any], ledger: Ledger, say: Say) ->
                 if events:
                     _compare(path, _said(stored), _figures(events[:count], state, wanted, stored))
                 if experiment is not None:
-                    _compare(path, _flat(stored), _flat(stated_card(facts(experiment, state, events[:count]))))
+                    _compare(path, _flat(stored), _flat(stated_card(facts(experiment, state, events[:count], seen))))
                 break
             except Mistake:
                 if number == len(counts):
                     raise
     if experiment is not None:
-        return stated_card(facts(experiment, state, events))
-    return _renewed(stored, state, _figures(events, state, wanted, stored)) if events else dict(stored)
+        return stated_card(facts(experiment, state, events, seen))
+    _compare(path, _flat({"warnings": stored["warnings"]}), _flat({"warnings": warnings(stored)}))
+    found = _renewed(stored, state, _figures(events, state, wanted, stored)) if events else dict(stored)
+    return {**found, "warnings": warnings(found)}
 
 
 def _experiment(path: Path, wanted: Config, say: Say) -> Experiment | None:

@@ -12,6 +12,7 @@ from hush.privacy.neighbours import neighbours, sentence
 from hush.privacy.sections import MEDIAN, sections
 from hush.privacy.shown import shown
 from hush.privacy.views import stated
+from hush.privacy.warnings import warnings
 
 _SEES = {
     "model": "anyone who receives the released models of all rounds, and does not know who took part",
@@ -43,6 +44,11 @@ _PROTECTED = {
 
 def card(facts: Facts) -> dict[str, Any]:
     """The card as a JSON object. A scheme without a guarantee gets "none" and the reason, never a number."""
+    found = _stated(facts)
+    return {**found, "warnings": warnings(found)}
+
+
+def _stated(facts: Facts) -> dict[str, Any]:
     common = {
         "scheme": facts.scheme,
         "guarantee": f"differential privacy, {facts.level} level" if facts.private else "none",
@@ -52,6 +58,7 @@ def card(facts: Facts) -> dict[str, Any]:
         "sampling": facts.sampling,
         "participation": {"worst": facts.participation_worst, "median": facts.participation_median},
         "unnoised": list(facts.unnoised),
+        "result": facts.result,
     }
     if facts.secure is not None:
         common["secure"] = {"protocol": facts.secure, "servers": facts.servers, "corrupt": facts.corrupt}
@@ -61,6 +68,8 @@ def card(facts: Facts) -> dict[str, Any]:
     return {
         **common,
         "level": facts.level,
+        "units": facts.units,
+        "clipping": facts.clipping,
         "protected": _PROTECTED[facts.level],
         "relation": relation(facts.sampling if facts.level == "client" else facts.batches, facts.level),
         "neighbours": _neighbours(facts),
@@ -79,6 +88,8 @@ def render(card: Mapping[str, Any]) -> str:
     """The card as a page of plain text."""
     found = sections(card)
     lines = [f"Privacy card: {card['scheme']}", ""]
+    if card.get("warnings"):
+        lines = [*lines[:1], *_listed("Warnings", card["warnings"]), ""]
     for name, text in found.facts:
         lines += _wrapped(name, text)
     if found.adversaries:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from hush.privacy import sums
 from hush.privacy.events import BatchSampling, Cohorts, Level
@@ -17,7 +18,8 @@ class Facts:
     where the run has no guarantee and the paper claims one. integers: the noise, where it is of integers. secure,
     servers, corrupt: see SecureSum; simulated is one that is not full. tolerance: the part of a cohort that shares of
     noise are not sized for. dropout: the declared probability that a drawn client drops out; slack: what of a round's
-    delta an abort takes under it.
+    delta an abort takes under it. units: how many clients, or records, one of which is protected. result, clipping: see
+    hush.experiment.outcome.
     """
 
     scheme: str
@@ -54,3 +56,6 @@ class Facts:
     tolerance: float = 0.0
     dropout: float = 0.0
     slack: float = 0.0
+    units: int = 0
+    result: Mapping[str, Any] | None = None
+    clipping: Mapping[str, Any] | None = None

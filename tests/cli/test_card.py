@@ -93,6 +93,12 @@ SENTENCES = {
     "colluding": lambda card: card["secure"].update(corrupt=0.5),
     "integers": lambda card: card["integers"].update(noise=100.0),
     "published": lambda card: card["integers"]["published"].update(epsilon=0.01),
+    "a warning less": lambda card: card["warnings"].pop(),
+    "no warnings": lambda card: card.pop("warnings"),
+    "a warning of ours": lambda card: card["warnings"].append("all is well"),
+    "the result": lambda card: card["result"].update(value=0.99),
+    "the trial of the clip": lambda card: card["clipping"].update(first="some"),
+    "units": lambda card: card.update(units=10**6),
     "something new": lambda card: card.update(certified="yes"),
 }
 
@@ -146,6 +152,12 @@ def test_without_the_data_the_figures_are_computed_and_that_is_told(hush, runs, 
     assert err == "digits is not on this machine: the card's figures were computed anew, its sentences are as stored\n"
     assert json.loads(out) == json.loads((folder / "privacy.json").read_text())["card"]
     stored = json.loads((folder / "privacy.json").read_text())
+    forged = json.loads(json.dumps(stored))
+    forged["card"]["warnings"].pop()
+    (folder / "privacy.json").write_text(json.dumps(forged))
+    status, _, err = hush("privacy", "card", folder)
+    assert status == 2
+    assert "the card says warnings" in err
     tenth(stored["card"], "model", "epsilon")
     (folder / "privacy.json").write_text(json.dumps(stored))
     assert hush("privacy", "card", folder)[0] == 2

@@ -16,20 +16,22 @@ from hush.privacy.views import Participation, views
 EVENT = Event(1, 20.0, 2.0, 0.5, "poisson", 0.0, "update")
 
 
-def ledger(path: Path, rounds: int) -> dict[str, object]:
-    """So many releases of one client, in a ledger and a checkpoint; the epsilons that they give."""
-    kept, joined = Ledger(path / "privacy.json"), Participation(1)
+def ledger(path: Path, rounds: int) -> list[dict[str, object]]:
+    """So many releases of one client, in a ledger and a checkpoint; the epsilons after each of them."""
+    kept, joined, given = Ledger(path / "privacy.json"), Participation(1), []
     for number in range(1, rounds + 1):
         kept.record(replace(EVENT, round=number))
         joined.add(EVENT, [0])
+        given.append(views(kept.events, joined, 1e-5))
     books = Books(rounds, Books.first(1).traffic, joined)
     save_state(path / "checkpoint" / "state.safetensors", State(rounds, torch.zeros(1), None, None, books), {})
-    return views(kept.events, joined, 1e-5)
+    return given
 
 
 def write(path: Path, epsilon: object, accuracies: list[float | None]) -> Path:
     path.mkdir()
-    given = {"model": epsilon, "server": epsilon} if epsilon != "private" else ledger(path, len(accuracies))
+    same = [{"model": epsilon, "server": epsilon}] * len(accuracies)
+    given = same if epsilon != "private" else ledger(path, len(accuracies))
     (path / "config.toml").write_text(
         '[data]\nname = "digits"\n[model]\nname = "cnn"\n[scheme]\nname = "fl-top-dp"\n[run]\nrounds = 9\n'
     )
@@ -45,7 +47,7 @@ def write(path: Path, epsilon: object, accuracies: list[float | None]) -> Path:
                 "best_accuracy": 0.6,
                 "best_round": 1,
                 "bytes": {"up": size, "down": size},
-                "epsilon": given,
+                "epsilon": given[number - 1],
                 "seconds": 0.1,
             }
         )
@@ -72,6 +74,9 @@ def test_json_is_one_object_with_every_run(tmp_path, monkeypatch, capsys):
         "name": "first",
         "scheme": "fl-top-dp",
         "data": "digits",
+        "level": "client",
+        "relation": "add or remove one client",
+        "secure": False,
         "round": 3,
         "measure": "accuracy",
         "larger": True,
@@ -85,6 +90,22 @@ def test_json_is_one_object_with_every_run(tmp_path, monkeypatch, capsys):
     }
     assert said["runs"][1]["epsilon"] == {"model": "none", "server": "none"}
     assert said["runs"][1]["accuracy"] is None
+    assert said["runs"][1]["level"] is said["runs"][1]["relation"] is None
+
+
+def test_runs_are_compared_after_equal_rounds(tmp_path, monkeypatch, capsys):
+    first, second = (
+        write(tmp_path / name, "private", [0.4, 0.5, 0.6][:n]) for name, n in (("first", 3), ("second", 2))
+    )
+    assert hush(monkeypatch, "compare", first, second, "--at-round", 2, "--out", tmp_path / "x.svg", "--json") == 0
+    said = json.loads(capsys.readouterr().out)["runs"]
+    assert [run["round"] for run in said] == [2, 2]
+    assert [run["accuracy"] for run in said] == [0.5, 0.5]
+    assert [run["bytes"]["up"]["payload"]["mean"] for run in said] == [1000.0, 1000.0]
+    assert hush(monkeypatch, "compare", first, second, "--at-round", 3, "--out", tmp_path / "x.svg") == 2
+    assert capsys.readouterr().err == (
+        "hush: at-round=3 is not among the 2 rounds of run 'second': give a number from 1 to 2\n"
+    )
 
 
 def test_an_infinite_epsilon_stays_valid_json(tmp_path, monkeypatch, capsys):
@@ -109,6 +130,7 @@ def test_mistakes_are_one_sentence_and_status_2(tmp_path, monkeypatch, capsys):
         ((tmp_path / "nowhere",), "is not a directory"),
         ((path, empty), "no finished round"),
         ((path, "--out", tmp_path / "x.gif"), "must end in"),
+        ((path, "--view", "everybody"), "view='everybody' is not known"),
         ((), "Missing argument"),
     ):
         assert hush(monkeypatch, "compare", *words) == 2

@@ -46,7 +46,8 @@ def test_a_run_leaves_its_files_and_prints_the_last_row(hush, tmp_path):
         "checkpoint",
     } <= left
     assert last["path"] == "r"
-    assert {k: v for k, v in last.items() if k != "path"} == rows(tmp_path / "r")[-1]
+    assert last["warnings"] == json.loads((tmp_path / "r" / "privacy.json").read_text())["card"]["warnings"]
+    assert {k: v for k, v in last.items() if k not in ("path", "warnings")} == rows(tmp_path / "r")[-1]
     assert (last["round"], len(rows(tmp_path / "r"))) == (2, 2)
     assert set(last["epsilon"]) == {"model", "server", "server_median", "upload", "upload_median"}
     for way in ("up", "down"):

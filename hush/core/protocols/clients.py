@@ -9,7 +9,7 @@ import numpy.typing as npt
 from torch import Tensor
 
 from hush.core.engine import Engine
-from hush.core.spec import Members, Plan
+from hush.core.spec import Lengths, Members, Plan
 from hush.core.task import Block, Registered
 from hush.errors import Mistake
 from hush.privacy.events import Cohorts, Event, Level
@@ -89,6 +89,10 @@ class Trainer(Protocol):
 
     def event(self, round: int, sampling: "Sampling", task: Registered, label: str = "update") -> Event | None:
         """What a round releases of one record; None: protects no record."""
+        return None
+
+    def lengths(self, block: Block, plan: Plan) -> Lengths | None:
+        """What its own clip meets, of each record of these clients; None: it clips no record."""
         return None
 
 

@@ -30,32 +30,32 @@ STYLE: dict[Any, Any] = {
 }
 
 
-def compare(several: Sequence[Run], out: Path) -> Path:
-    """Draw the runs' measure against uplink kB per client and, for the private runs, against epsilon (model view).
+def compare(several: Sequence[Run], out: Path, view: str = "model") -> Path:
+    """Draw the runs' measure against payload kB up per client and against the epsilon of a view.
 
-    A run that sends nothing is a level line at its last value: what can be had for no bytes.
+    Protocol bytes are apart: a ring stands at payload and protocol together. Epsilons share an axis where they are of
+    one level and one neighbour relation. A run that sends nothing is a level line at its last value: what can be had
+    for no bytes.
     """
     if out.suffix.lower() not in SUFFIXES:
         raise Mistake(f"out={str(out)!r} must end in one of {', '.join(SUFFIXES)}: for example compare.png")
-    sent = [curve(run, lambda row: runs.kilobytes(row, "up")) for run in several]
-    spent = [curve(run, lambda row: runs.epsilon(row, "model")) for run in several]
-    public = sum(runs.epsilon(run.last, "model") is None for run in several)
-    panels: list[tuple[str, list[list[tuple[float, float]]]]] = [("kB up per client, mean", sent)]
-    if any(spent):
-        panels.append(("epsilon, model view", spent))
+    sent = [curve(run, lambda row: runs.kilobytes(row, "up", "payload")) for run in several]
+    spent = [curve(run, lambda row: runs.epsilon(row, view)) for run in several]
+    groups = {run.relation: run for run, found in zip(several, spent, strict=True) if found and run.relation}
     with rc_context(STYLE):
-        drawn = Figure(figsize=(5.6 * len(panels), 3.9 + 0.2 * len(several)), dpi=150, layout="constrained")
+        count = 1 + len(groups)
+        drawn = Figure(figsize=(5.6 * count, 3.9 + 0.2 * len(several)), dpi=150, layout="constrained")
         FigureCanvasAgg(drawn)
-        axes = drawn.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-        for axis, (title, curves) in zip(axes, panels, strict=True):
-            _panel(axis, title, curves, [level(run) for run in several] if curves is sent else [])
-        axes[0].set_ylabel(
-            " or ".join(dict.fromkeys(words.better(runs.measure(run), runs.larger(run)) for run in several))
-        )
-        if any(spent) and public:
-            note = f"{public} run{'s'[: public > 1]} without a guarantee not shown"
-            axes[1].set_title(note, fontsize=9, color="#62666e", loc="left")
-        columns = max(1, min(3, len(several), 3 * len(panels) // 2))
+        axes = drawn.subplots(1, count, sharey=True, squeeze=False)[0]
+        _panel(axes[0], "kB up per client, mean", sent, [level(run) for run in several])
+        _rings(axes[0], several, sent)
+        for axis, (relation, one) in zip(axes[1:], groups.items(), strict=True):
+            mine = [found if run.relation == relation else [] for run, found in zip(several, spent, strict=True)]
+            _panel(axis, f"epsilon, {view} view, {one.level} level", mine, [])
+            axis.set_title(_title(several, relation, view), fontsize=9, color="#62666e", loc="left")
+        names = dict.fromkeys(words.better(runs.measure(run), runs.larger(run)) for run in several)
+        axes[0].set_ylabel(" or ".join(names))
+        columns = max(1, min(3, len(several), 3 * count // 2))
         drawn.legend(
             handles=[
                 axes[0].plot([], [], label=_label(run, name), **_look(number))[0]
@@ -66,6 +66,30 @@ def compare(several: Sequence[Run], out: Path) -> Path:
             frameon=False,
         )
         return _saved(drawn, out)
+
+
+def _title(several: Sequence[Run], relation: str | None, view: str) -> str:
+    """The relation and the delta of a panel's runs, and how many runs have no guarantee at all."""
+    deltas = ", ".join(dict.fromkeys(words.delta(run.delta) for run in several if run.relation == relation))
+    public = sum(runs.epsilon(run.last, view) is None for run in several)
+    left = f"; {public} run{'s'[: public > 1]} without a guarantee not shown" if public else ""
+    return f"{relation}, delta {deltas}{left}"
+
+
+def _rings(axis: Any, several: Sequence[Run], sent: Sequence[Sequence[tuple[float, float]]]) -> None:
+    """Where each curve would end with its protocol bytes."""
+    drawn = False
+    for number, (run, found) in enumerate(zip(several, sent, strict=True)):
+        both = curve(run, lambda row: runs.kilobytes(row, "up"))
+        if found and both[-1][0] > 1.05 * found[-1][0]:
+            look = {"color": _look(number)["color"], "linewidth": 0.9}
+            axis.plot([found[-1][0], both[-1][0]], [found[-1][1]] * 2, linestyle=":", **look)
+            axis.plot(*both[-1], "o", markersize=6, markerfacecolor="white", markeredgecolor=look["color"])
+            low, high = axis.get_xlim()
+            axis.set_xlim(low, max(high, 1.25 * both[-1][0]))
+            drawn = True
+    said = "● payload, ○ with protocol" if drawn else "payload; protocol adds less than 5 %"
+    axis.set_title(said, fontsize=9, color="#62666e", loc="left")
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import json
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,20 @@ class Run:
         return str(self.last.get("level") or "client")
 
     @property
+    def protects(self) -> str | None:
+        """The level of its guarantee; None where it has none."""
+        return self.level if any(epsilon(self.last, view) is not None for view in views(self.last)) else None
+
+    @property
+    def relation(self) -> str | None:
+        """The neighbour relation that its epsilons are for, in words."""
+        from hush.privacy.events import relation  # which needs scipy, and `hush --help` does not
+
+        if self.protects == "record":
+            return relation(self.config.get("train", {}).get("batches", "poisson"), "record")
+        return relation(self.config.get("sampling", {}).get("kind", "poisson")) if self.protects else None
+
+    @property
     def secure(self) -> bool:
         """Whether uploads were added by a secure sum."""
         return self.config.get("secure", {}).get("mode") is not None
@@ -72,6 +86,11 @@ class Run:
         tables = (table for table in self.config.values() if isinstance(table, dict))
         found = (table["delta"] for table in tables if isinstance(table.get("delta"), (int, float)))
         return next(found, None)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What the card warns of; nothing in a run that was written before cards did."""
+        return [str(sentence) for sentence in (self.card or {}).get("warnings", ())]
 
 
 def _end(name: str) -> str:
@@ -100,6 +119,16 @@ def repetitions(path: Path) -> list[Path]:
     """The runs of a folder that `hush run --repeat` wrote, or the run itself."""
     found = sorted(path.glob("seed-*/config.toml")) if not (path / "config.toml").exists() else []
     return [one.parent for one in found] or [path]
+
+
+def until(run: Run, round: int) -> Run:
+    """The run as it was after so many rounds, so that runs can be compared at equal ones."""
+    if not 1 <= round <= run.last["round"]:
+        raise Mistake(
+            f"at-round={round} is not among the {run.last['round']} rounds of run {run.name!r}: give a number from 1 to"
+            f" {run.last['round']}"
+        )
+    return replace(run, rounds=[row for row in run.rounds if row["round"] <= round])
 
 
 def measure(run: Run) -> str:

@@ -3,11 +3,23 @@
 from collections.abc import Sequence
 
 from rich.box import SIMPLE_HEAD
+from rich.console import JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
 from hush.experiment.report import runs, words
 from hush.experiment.report.runs import Run
+
+_KINDS = ("payload", "protocol")
+_COLUMNS: tuple[tuple[str, JustifyMethod], ...] = (
+    ("last", "right"),
+    ("best", "right"),
+    (" kB", "left"),
+    ("up", "right"),
+    ("down", "right"),
+    (" view", "left"),
+    ("ε", "right"),
+)
 
 
 def summary(run: Run) -> Table:
@@ -57,8 +69,9 @@ def repeated(several: Sequence[Run]) -> Table:
             row = (words.accuracy(values[side]) for side in ("worst", "best"))
             table.add_row(f"{words.measure(name)}, {end} round", *row)
     table.add_section()
-    sent = [runs.kilobytes(one.last, "up") for one in several]
-    table.add_row("kB up per client", words.kB(max(sent)), words.kB(min(sent)))
+    for kind in ("payload", "protocol"):
+        sent = [runs.kilobytes(one.last, "up", kind) for one in several]
+        table.add_row(f"kB up per client, {kind}", words.kB(max(sent)), words.kB(min(sent)))
     for view in runs.views(run.last):
         spent = [runs.epsilon(one.last, view) for one in several]
         known = [value for value in spent if value is not None]
@@ -68,28 +81,40 @@ def repeated(several: Sequence[Run]) -> Table:
 
 
 def comparison(several: Sequence[Run]) -> Table:
-    """One row per run: its own measure, mean kB per client, epsilon of the worst client."""
-    deltas = ", ".join(dict.fromkeys(words.delta(run.delta) for run in several if _private(run)))
-    names = list(dict.fromkeys(words.better(runs.measure(run), runs.larger(run)) for run in several))
-    caption = f"{' or '.join(names)} at the last and the best round; kB per client, mean"
-    caption += f"; epsilon of the worst client, delta {deltas}" if deltas else ""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), caption=caption, caption_justify="left")
-    table.add_column("\nrun", overflow="fold")
-    views = [view for view in runs.VIEWS if any(view in runs.views(run.last) for run in several)]
-    for head in ("\nlast", "\nbest", "kB\nup", "kB\ndown", *(f"ε\n{view}" for view in views)):
-        table.add_column(head, justify="right", no_wrap=True)
+    """One row per run: what it protects, its measure, mean kB per client, epsilon of the worst client by view."""
+    table = Table(
+        box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), caption=_caption(several), caption_justify="left"
+    )
+    table.add_column("run", overflow="fold")
+    for head, justify in _COLUMNS:
+        table.add_column(head, justify=justify, no_wrap=True)
     for run, label in zip(several, labels(several), strict=True):
-        last, found = run.last, runs.accuracies(run)
+        last, found, views = run.last, runs.accuracies(run), runs.views(run.last)
         table.add_row(
-            Text(f"{label}\n{run.scheme}\n{run.data}"),
+            Text(f"{label}\n{run.scheme}\n{run.data}\n{words.guarantee(run.protects, run.relation)}"),
             "\n".join(_at(found[-1] if found else None, "at")),
             "\n".join(_at(runs.best(run), "at")),
-            words.kB(runs.kilobytes(last, "up")),
-            words.kB(runs.kilobytes(last, "down")),
-            *(words.epsilon(runs.epsilon(last, view)) if view in runs.views(last) else "–" for view in views),
+            "\n".join(f" {kind}" for kind in _KINDS),
+            *("\n".join(words.kB(runs.kilobytes(last, way, kind)) for kind in _KINDS) for way in ("up", "down")),
+            "\n".join(f" {view}" for view in views),
+            "\n".join(words.epsilon(runs.epsilon(last, view)) for view in views),
             end_section=True,
         )
     return table
+
+
+def _caption(several: Sequence[Run]) -> str:
+    """What the columns are, and which of them may be compared."""
+    names = list(dict.fromkeys(words.better(runs.measure(run), runs.larger(run)) for run in several))
+    found = [f"{' or '.join(names)} at the last and the best round; kB per client, mean over all"]
+    private = [run for run in several if run.protects]
+    if private:
+        deltas = ", ".join(dict.fromkeys(words.delta(run.delta) for run in private))
+        found.append(f"ε of the worst client, delta {deltas}, against each view")
+    relations = dict.fromkeys(f"{words.guarantee(run.protects, run.relation)}: {run.relation}" for run in private)
+    if len(relations) > 1:
+        found.append("ε of different levels or relations promise different things: do not compare them")
+    return "\n".join([*found, *relations])
 
 
 def labels(several: Sequence[Run]) -> list[str]:
@@ -111,7 +136,3 @@ def _epsilon_note(run: Run, view: str) -> str:
     median = runs.epsilon(row, f"{view}_median")
     middle = f"median client {words.epsilon(median)}; " if f"{view}_median" in row["epsilon"] else ""
     return f"delta {words.delta(run.delta)}; {middle}{words.sees(view, run.level, run.secure, run.turns)}"
-
-
-def _private(run: Run) -> bool:
-    return any(runs.epsilon(run.last, view) is not None for view in runs.views(run.last))

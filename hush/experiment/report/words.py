@@ -50,6 +50,13 @@ def sees(view: str, level: str, secure: bool = False, turns: bool = False) -> st
     return found.replace("sees single uploads", "took the masks off single uploads") if secure else found
 
 
+def guarantee(level: str | None, relation: str | None) -> str:
+    """Whom a run protects, and by which relation, in short: client, add/remove."""
+    if level is None or relation is None:
+        return "no guarantee"
+    return f"{level}, {'replace' if relation.startswith('replace') else 'add/remove'}"
+
+
 def phase(name: str) -> str:
     """What travels in a phase of a secure sum."""
     return _PHASES.get(name, "")

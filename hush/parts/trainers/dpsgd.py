@@ -11,7 +11,7 @@ from torch import Tensor
 
 from hush.core.engine import Engine
 from hush.core.protocols import Parts, Sampling, Trainer
-from hush.core.spec import Plan
+from hush.core.spec import Lengths, Plan
 from hush.core.task import Block, Registered
 from hush.data.samples import Samples
 from hush.errors import Mistake
@@ -22,6 +22,7 @@ from hush.parts.trainers.once import known
 from hush.privacy.events import Event, Level
 
 Divisor = Literal["public", "drawn"]
+UNBOUNDED = 2.0**100  # a clip that clips no gradient
 
 
 @dataclass(frozen=True)
@@ -158,6 +159,20 @@ class Dpsgd(Trainer):
                 updates.append(self._train(records, block.pick([place]), plan))
         return torch.cat(updates)
 
+    def lengths(self, block: Block, plan: Plan) -> Lengths:
+        """The norms of the records' gradients at these weights, as the clip meets them."""
+        problem, data, norms = block.problem, block.data, []
+        records = ClippedRecords(problem.model, problem.loss, data, plan.live, known(problem, data))
+        with seeded(0):
+            for one in torch.cat(
+                [block.rows(place) for place in range(len(block))]
+            ).tolist():  # one takes little memory
+                row = torch.tensor([one])
+                found = plan.weights.new_zeros(1, plan.weights.numel() if plan.live is None else plan.live.numel())
+                records.add(found, plan.weights, data, row, [1], UNBOUNDED, [1.0], self._scales(data, row))
+                norms.append(torch.linalg.vector_norm(found, dtype=torch.float64))
+        return Lengths(torch.stack(norms), self.clip)
+
     def _train(self, records: ClippedRecords, block: Block, plan: Plan) -> Tensor:
         weights, live, data = plan.weights, plan.live, block.data
         draws = [self._batches(block, place, plan.round) for place in range(len(block))]
@@ -184,13 +199,17 @@ class Dpsgd(Trainer):
         self, records: ClippedRecords, data: Samples, weights: Tensor, batches: list[Tensor], moved: Tensor
     ) -> None:
         """One iteration without its noise, for clients that are at these weights."""
-        rows, scales = torch.cat(batches), None
-        if self.balance == "weights":
-            share = torch.tensor([1 - (self.share or 0.5), self.share or 0.5], dtype=torch.float64)
-            scales = (0.5 / share)[data.targets[rows]]
+        rows = torch.cat(batches)
         counts = [len(batch) for batch in batches]
         alphas = [-self.rate / self._divisor(batch) for batch in batches]
-        records.add(moved, weights, data, rows, counts, self.clip, alphas, scales)
+        records.add(moved, weights, data, rows, counts, self.clip, alphas, self._scales(data, rows))
+
+    def _scales(self, data: Samples, rows: Tensor) -> Tensor | None:
+        """What each of these rows' losses counts, where they are weighed."""
+        if self.balance != "weights":
+            return None
+        share = torch.tensor([1 - (self.share or 0.5), self.share or 0.5], dtype=torch.float64)
+        return (0.5 / share)[data.targets[rows]]
 
     def _batches(self, block: Block, place: int, round: int) -> list[Tensor]:
         """The rows of each iteration's batch."""

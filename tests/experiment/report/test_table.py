@@ -49,10 +49,30 @@ def test_comparison_fits_eighty_columns_and_hides_nothing(make):
     text = shown(table.comparison(several))
     assert "…" not in text
     assert max(map(len, text.splitlines())) <= 80
-    first, second = (line for line in text.splitlines() if line.split()[:1] in (["flagship"], ["fl-std-again"]))
-    assert first.split() == ["flagship", "0.700", "0.700", "112.0", "222.0", "2.50", "2.67", "31.00"]
-    assert second.split() == ["fl-std-again", "0.503", "0.503", "1.68", "3.33", "none", "none", "none"]
+    lines = [line.split() for line in text.splitlines()]
+    first, second = (at for at, line in enumerate(lines) if line[:1] in (["flagship"], ["fl-std-again"]))
+    assert lines[first] == ["flagship", "0.700", "0.700", "payload", "110.0", "220.0", "model", "2.50"]
+    assert lines[first + 1] == ["fl-top-dp", "at", "200", "at", "200", "protocol", "2.00", "2.00", "server", "2.67"]
+    assert lines[first + 2] == ["fashion-mnist", "upload", "31.00"]
+    assert lines[first + 3] == ["client,", "add/remove"]
+    assert lines[second] == ["fl-std-again", "0.503", "0.503", "payload", "1.65", "3.30", "model", "none"]
+    assert lines[second + 3] == ["no", "guarantee"]
     assert "delta 1e-5" in words(text)
+    assert "client, add/remove: add or remove one client" in words(text)
+    assert "do not compare" not in text
+
+
+def test_a_comparison_says_which_epsilons_promise_different_things(make, line):
+    several = [runs.read(make("clients")), runs.read(make("records", rows=[line(1, level="record")]))]
+    text = words(shown(table.comparison(several)))
+    assert "client, add/remove: add or remove one client record, add/remove: add or remove one record of" in text
+    assert "promise different things: do not compare them" in text
+
+
+def test_a_fixed_cohort_replaces_one_client(make):
+    path = make()
+    (path / "config.toml").write_text((path / "config.toml").read_text() + '[sampling]\nkind = "fixed"\n')
+    assert "client, replace: replace one client by another" in words(shown(table.comparison([runs.read(path)])))
 
 
 def test_names_with_markup_are_plain_text(make):

@@ -415,3 +415,20 @@ def test_rows_of_several_clients_are_refused() -> None:
     split = Split(torch.arange(60).repeat(3), torch.arange(4) * 60, shared=True)
     with pytest.raises(Mistake, match=r"rows that several clients hold.*give each row to one client"):
         BASE.check(ALONE, replace(task, split=split))
+
+
+@pytest.mark.parametrize("balance", ["none", "weights"])
+def test_lengths_are_the_norms_of_the_records_gradients(balance: str) -> None:
+    task = table(targets=torch.arange(60) % 2)
+    trainer = Dpsgd(0.1, 1, 4, 1.0, 1.0, balance=balance, share=None if balance == "none" else 0.2)
+    plan = Plan(1, flatten(task.model))
+    block = task.block(np.array([1, 2]), SECRET)
+    found = trainer.lengths(block, plan)
+    assert found.bound == 1.0
+    rows = torch.cat([block.rows(0), block.rows(1)])
+    assert len(found.norms) == len(rows) == 27
+    for row, norm in zip(rows.tolist(), found.norms.tolist(), strict=True):
+        loss = task.loss(task.model(task.train.inputs[row : row + 1]), task.train.targets[row : row + 1])
+        gradient = torch.cat([g.flatten() for g in torch.autograd.grad(loss, list(task.model.parameters()))])
+        weight = 1.0 if balance == "none" else (0.5 / 0.8, 0.5 / 0.2)[int(task.train.targets[row])]
+        assert norm == pytest.approx(weight * float(gradient.norm()), rel=1e-5)
