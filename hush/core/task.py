@@ -20,13 +20,15 @@ from hush.random.seeds import SecretSeed
 class Problem:
     """What everybody knows: a model with its initial weights, its loss (a mean over a batch), public and test rows.
 
-    `test` belongs to the server and `public` to everybody: neither is protected.
+    `test` belongs to the server and `public` to everybody: neither is protected. `featured`: the rows are public
+    features, and the model is a head for them.
     """
 
     model: nn.Module
     loss: Loss
     test: Samples | None = None
     public: Samples | None = None
+    featured: bool = False
 
     def __post_init__(self) -> None:
         if not any(parameter.requires_grad for parameter in self.model.parameters()):
@@ -151,7 +153,8 @@ class Task:
     """A problem and the population that it is learned from, in one: what a simulation needs.
 
     Data are Samples, pairs (inputs, targets) or a torch Dataset; a split is a Split or one list of row
-    numbers per client. `test` belongs to the server and `public` to everybody: neither is protected.
+    numbers per client. `test` belongs to the server and `public` to everybody: neither is protected. `featured`: the
+    rows are public features, and the model is a head for them.
     """
 
     model: nn.Module
@@ -160,6 +163,7 @@ class Task:
     split: Split
     test: Samples | None = None
     public: Samples | None = None
+    featured: bool = False
 
     def __init__(
         self,
@@ -169,6 +173,7 @@ class Task:
         split: Split | Iterable[list[int]],
         test: object = None,
         public: object = None,
+        featured: bool = False,
     ) -> None:
         fields = {
             "model": model,
@@ -177,6 +182,7 @@ class Task:
             "split": split if isinstance(split, Split) else Split.of(split),
             "test": None if test is None else samples(test),
             "public": None if public is None else samples(public),
+            "featured": featured,
         }
         for name, value in fields.items():
             object.__setattr__(self, name, value)
@@ -185,7 +191,7 @@ class Task:
     @cached_property
     def problem(self) -> Problem:
         """What everybody knows."""
-        return Problem(self.model, self.loss, self.test, self.public)
+        return Problem(self.model, self.loss, self.test, self.public, self.featured)
 
     @cached_property
     def population(self) -> Population:

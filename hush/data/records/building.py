@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,14 +15,15 @@ from torch import Tensor
 from hush.data.records import codes, features
 from hush.data.records.features import Block
 from hush.data.records.rules import Rule, kept
-from hush.data.records.schema import Schema
-from hush.data.records.tables import digest, files, open_table, reporting
+from hush.data.records.schema import Features, Schema
+from hush.data.records.tables import ROW, digest, files, open_table, reporting
 from hush.data.sparse import Sparse
 from hush.errors import Mistake
 from hush.random.seeds import PublicSeed
 
 Array = np.ndarray[Any, Any]
-FORMAT = "records 1"  # to be raised when the same files would become other features
+_KINDS = ("numeric", "categorical")
+FORMAT = "records 2"  # to be raised when the same files would become other features
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +32,8 @@ class Records:
 
     `groups` are the source columns with the number of features of each. `fitted` names, in words, what was taken from
     the data without noise. `patients` says which rows are of the same patient, where the schema names that column.
+    `settled` are the schema's features with all that was fitted written down, but for the list of codes, which ends
+    `names`. `rows` are the rows' numbers in the table, where they were just read.
     """
 
     inputs: Sparse
@@ -42,6 +45,8 @@ class Records:
     digest: str
     groups: tuple[tuple[str, int], ...]
     patients: Array | None = None
+    settled: Features | None = None
+    rows: Array | None = None
 
 
 def fingerprint(schema: Schema) -> str:
@@ -62,10 +67,15 @@ def fingerprint(schema: Schema) -> str:
     return hashlib.sha256(f"{FORMAT} {plain} {digest(paths)} {listed}".encode()).hexdigest()
 
 
-def build(schema: Schema, say: Callable[[str], None] = lambda line: None) -> Records:
-    """Read the tables, keep what the rules keep, and make features: numbers, then categories, then codes by name."""
+def build(
+    schema: Schema, say: Callable[[str], None] = lambda line: None, filled: Mapping[str, str] | None = None
+) -> Records:
+    """Read the tables, keep what the rules keep, and make features: numbers, then categories, then codes by name.
+
+    `filled`: columns that hold one value in every row, in place of what the table has.
+    """
     wanted, main = schema.features, schema.main
-    table = open_table(main)
+    table = open_table(main).filled(filled or {})
     columns = {
         table.check(column, f"features.{kind}")
         for kind in ("numeric", "categorical", "codes")
@@ -102,7 +112,16 @@ def build(schema: Schema, say: Callable[[str], None] = lambda line: None) -> Rec
         fingerprint(schema),
         (*groups, *([("codes", len(found.names))] if found else [])),
         None if patients is None else patients.astype(np.int64),
+        _settled(blocks, wanted),
+        sieve.frame[ROW].to_numpy(),
     )
+
+
+def _settled(blocks: list[Block], wanted: Features) -> Features:
+    """The features with every bound and every list of levels as they came out."""
+    known = {block.group: block.settled for block in blocks}
+    parts: dict[str, Any] = {kind: {name: known[name] for name in getattr(wanted, kind)} for kind in _KINDS}
+    return wanted.model_copy(update=parts)
 
 
 def _sparse(blocks: list[Block], found: codes.Pairs | None, rows: int) -> Sparse:
