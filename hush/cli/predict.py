@@ -41,7 +41,8 @@ def predict(
         files.write(out, text.getvalue().encode())
     elif not json:
         print(text.getvalue(), end="")
-    known = {} if found.score is None else {k: v for k, v in vars(found.score).items() if isinstance(v, float)}
+    known = {} if found.score is None else dict(vars(found.score))
+    known = {key: value for key, value in known.items() if isinstance(value, float)}
     if json:
         print(json_module.dumps({"rows": len(found.numbers), "left_out": found.left, **known}))
         return

@@ -60,5 +60,6 @@ def export(model: Model, path: Path, like: Tensor) -> None:
 
 def rows_like(model: Model) -> Tensor:
     """Made-up raw rows of the model's shape and type."""
-    shape = (4, *model.about.shape)
-    return torch.rand(shape, generator=torch.Generator().manual_seed(0))
+    kind = getattr(torch, model.about.dtype)
+    found = torch.rand((4, *model.about.shape), generator=torch.Generator().manual_seed(0))
+    return found.to(kind) if kind.is_floating_point else (found * 2).to(kind)

@@ -28,7 +28,7 @@ class Front(Protocol):
     """Raw rows in, the network's rows out.
 
     about: in JSON's own types, from which `made` makes it again. settings: of [scheme], as it came out. notes: for the
-    privacy card.
+    privacy card. keep: in the cache on disk, where they are made by us and take long.
     """
 
     @property
@@ -40,7 +40,7 @@ class Front(Protocol):
     @property
     def notes(self) -> tuple[str, ...]: ...
 
-    def __call__(self, inputs: Inputs, progress: Progress | None = None) -> Inputs: ...
+    def __call__(self, inputs: Inputs, progress: Progress | None = None, keep: bool = False) -> Inputs: ...
 
     def module(self) -> nn.Module:
         """The same as a module, for torch.export."""
@@ -55,7 +55,7 @@ class Plain:
     settings: ClassVar[dict[str, Any]] = _NONE
     notes: ClassVar[tuple[str, ...]] = ()
 
-    def __call__(self, inputs: Inputs, progress: Progress | None = None) -> Inputs:
+    def __call__(self, inputs: Inputs, progress: Progress | None = None, keep: bool = False) -> Inputs:
         """The same rows."""
         return inputs
 
@@ -72,7 +72,7 @@ class Units:
     settings: ClassVar[dict[str, Any]] = _NONE
     notes: ClassVar[tuple[str, ...]] = ()
 
-    def __call__(self, inputs: Inputs, progress: Progress | None = None) -> Inputs:
+    def __call__(self, inputs: Inputs, progress: Progress | None = None, keep: bool = False) -> Inputs:
         """See hush.models.features.unit."""
         return unit(cast(Tensor, inputs))
 
@@ -108,10 +108,11 @@ class Images:
             " Fashion-MNIST: a prior that epsilon does not count",
         )
 
-    def __call__(self, inputs: Inputs, progress: Progress | None = None) -> Inputs:
-        """From the cache, where these images are there."""
+    def __call__(self, inputs: Inputs, progress: Progress | None = None, keep: bool = False) -> Inputs:
+        """From the cache and into it, where they are to be kept."""
         images = cast(Tensor, inputs)
-        return self.made.features(images.unsqueeze(1) if self.flat else images, progress)
+        make = self.made.features if keep else self.made
+        return make(images.unsqueeze(1) if self.flat else images, progress)
 
     def module(self) -> nn.Module:
         """The same up to rounding."""
@@ -146,7 +147,7 @@ class Own:
             " they were trained on, epsilon does not count",
         )
 
-    def __call__(self, inputs: Inputs, progress: Progress | None = None) -> Inputs:
+    def __call__(self, inputs: Inputs, progress: Progress | None = None, keep: bool = False) -> Inputs:
         """Piece by piece, in order."""
         rows, found = cast(Tensor, inputs), []
         if isinstance(self.function, nn.Module):

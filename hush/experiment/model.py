@@ -34,7 +34,7 @@ FORMAT = 1  # of what stands beside the weights; files before it had nothing the
 class About:
     """What a model takes and gives, in JSON's own types.
 
-    shape     of a raw row; `inputs`: of one as the network takes it, behind the front
+    shape, dtype   of a raw row; `inputs`: shape of one as the network takes it, behind the front
     classes   of the labels; 1 where they are numbers; `outputs`: of the network
     network, loss   by name; `share` is the rarer class's, where the loss weighs by it
     front     what makes features of raw rows (hush.experiment.fronts)
@@ -46,6 +46,7 @@ class About:
     scheme: str
     data: str
     shape: list[int]
+    dtype: str
     inputs: list[int]
     classes: int
     outputs: int
@@ -66,6 +67,7 @@ def about(ready: Prepared) -> About:
         scheme=config.scheme.name,
         data=config.data.name,
         shape=list(ready.shape),
+        dtype=ready.dtype,
         inputs=list(data.train.inputs.shape[1:]),
         classes=data.classes,
         outputs=ready.outputs,
@@ -84,7 +86,7 @@ def write(path: Path, network: nn.Module, known: About, card: Mapping[str, Any] 
     tensors = {name: tensor.clone() for name, tensor in network.state_dict().items()}
     text = json.dumps(card, sort_keys=True)
     known = replace(known, card=hashlib.sha256(text.encode()).hexdigest())
-    head = json.dumps({"format": FORMAT, **asdict(known)}, sort_keys=True)
+    head = json.dumps({"format": FORMAT, **asdict(known)})  # in its order: that of columns is that of features
     # One key: several would be written in any order, and the same run would leave another file.
     meta = {"hush": json.dumps({"about": head, "digest": digest(tensors, head)}, sort_keys=True)}
     files.write(path, save(tensors, metadata=meta))

@@ -200,7 +200,7 @@ def featured(data: DataSet, settings: Settings, say: Say = quiet, front: Front |
         def progress(done: int, of: int, before: int = before) -> None:
             say(f"features of {data.name}: {before + done} of {total} {what}")
 
-        found[name] = replace(part, inputs=front(part.inputs, progress))
+        found[name] = replace(part, inputs=front(part.inputs, progress, keep=True))
         before += len(part)
     return replace(data, **found, notes=(*data.notes, *front.notes))
 

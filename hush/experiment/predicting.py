@@ -27,7 +27,7 @@ from hush.models.weights import flatten
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Raw inputs, their labels if they have some, the number of each row where it came from, and how many were left out."""
+    """Raw inputs, labels if there are some, each row's number where it came from, and how many were left out."""
 
     inputs: Inputs
     targets: Tensor | None
@@ -65,6 +65,7 @@ class _Judged:
     model: torch.nn.Module
     loss: Loss
     test: Samples
+    metrics: None = None
 
 
 def predict(model: Model, name: str, say: Say = population.quiet) -> Predicted:

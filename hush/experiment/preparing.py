@@ -32,8 +32,8 @@ from hush.random.seeds import PublicSeed
 class Prepared:
     """A configuration with the scheme's usual values, and all that follows from it and the data alone.
 
-    shape: of the data's own rows, before `front` makes features of them. notes and noted: for the privacy card. split:
-    that of a Python program.
+    shape, dtype: of the data's own rows, before `front` makes features of them. notes and noted: for the privacy card.
+    split: that of a Python program.
     """
 
     config: Config
@@ -46,6 +46,7 @@ class Prepared:
     model: nn.Module
     public: Samples | None
     shape: tuple[int, ...]
+    dtype: str
     front: Front
     notes: tuple[str, ...]
     noted: tuple[str, ...]
@@ -67,7 +68,8 @@ def prepare(config: Config, say: Say = population.quiet, given: Given | None = N
         config = config.model_copy(update={"run": config.run.model_copy(update=usual)})
     seed = PublicSeed(config.run.seed)
     data = given.data or population.found(config.data.name, config.run.seed)
-    shape = tuple(data.train.inputs.shape[1:])
+    raw = data.train.inputs
+    shape, dtype = tuple(raw.shape[1:]), str((raw.values if isinstance(raw, Sparse) else raw).dtype)
     binary = data.classes == 2 and isinstance(data.train.inputs, Sparse)
     defaults = DATA_DEFAULTS.get(config.data.name.partition(":")[0], RECORDS if binary else DataDefaults())
     settings = values(config, entry, defaults)
@@ -81,7 +83,21 @@ def prepare(config: Config, say: Say = population.quiet, given: Given | None = N
     model = given.model or model_of(name, data.train.inputs.shape[1:], outputs, seed)
     public, noted = population.public(config, entry, settings, data, defaults)
     return Prepared(
-        config, entry, data, defaults, settings, loss, name, model, public, shape, front, notes, noted, given.split
+        config,
+        entry,
+        data,
+        defaults,
+        settings,
+        loss,
+        name,
+        model,
+        public,
+        shape,
+        dtype.removeprefix("torch."),
+        front,
+        notes,
+        noted,
+        given.split,
     )
 
 

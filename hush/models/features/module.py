@@ -33,6 +33,7 @@ class FrontModule(nn.Module):
     def __init__(self, front: Front, flat: bool) -> None:
         super().__init__()
         self.scattering, self.flat = front.scattering, flat
+        front(torch.zeros(1, *front.shape))  # its filters are made and kept here, not in a trace that has no numbers
         self.register_buffer("mean", front.basis.mean.clone())
         self.register_buffer("directions", front.basis.directions.clone())
 
