@@ -2,7 +2,10 @@
 
 import io
 import json
+import logging
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import asdict
 from pathlib import Path
 
@@ -43,8 +46,7 @@ def export(model: Model, path: Path, like: Tensor) -> None:
     whole = _Whole(model.front.module(), model.network).eval()
     rows = like[:3].clone()
     try:
-        with warnings.catch_warnings(), torch.no_grad():
-            warnings.simplefilter("ignore")  # of torch's own making
+        with _silence(), torch.no_grad():
             program = torch.export.export(whole, (rows,), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},))
             found = program.module()(like[:2].clone())
             packed = io.BytesIO()
@@ -56,6 +58,19 @@ def export(model: Model, path: Path, like: Tensor) -> None:
     if not torch.allclose(found, wanted, atol=NEAR * max(1.0, float(wanted.abs().max()))):
         raise Mistake("torch.export made a program that gives other outputs than the model: use hush.load instead")
     files.write(path, packed.getvalue())
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Without what torch prints and logs of a model that it cannot take: the error says it."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings(), redirect_stderr(io.StringIO()), redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
 
 
 def rows_like(model: Model) -> Tensor:
