@@ -27,6 +27,7 @@ TEXTS = [
     "docs/schemes.md",
     "docs/settings.md",
     "docs/recommended.md",
+    "docs/using.md",
     "docs/data.md",
     "docs/privacy.md",
     "docs/secure.md",

@@ -99,7 +99,10 @@ def read(path: Path) -> tuple[About, dict[str, Tensor]]:
             meta = file.metadata() or {}
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
         if "hush" not in meta:
-            raise Mistake(f"{path} says nothing of what it takes, as in older versions of hush: train it again")
+            raise Mistake(
+                f"{path} does not say what it takes, as in older versions of hush: let `hush run --resume` write it"
+                " anew"
+            )
         whole = json.loads(meta["hush"])
         if digest(tensors, whole["about"]) != whole["digest"]:
             raise Mistake(f"{path} is corrupt: restore it from a copy, or train it again")

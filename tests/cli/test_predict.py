@@ -96,7 +96,7 @@ def test_a_file_that_is_none(hush, digits, tmp_path):
     place, whole = folder / "model.safetensors", (digits / "model.safetensors").read_bytes()
     assert "is not there: let the run finish" in hush("predict", folder, "digits")[2]
     save_file(load_file(digits / "model.safetensors"), place)
-    assert "as in older versions of hush: train it again" in hush("predict", folder, "digits")[2]
+    assert "as in older versions of hush: let `hush run --resume` write it anew" in hush("predict", folder, "digits")[2]
     for broken in (whole[:-1] + bytes([whole[-1] ^ 1]), whole[:100], b"", whole.replace(b"hush-tiny", b"hush-tinz")):
         place.write_bytes(broken)
         status, _, err = hush("predict", folder, "digits")

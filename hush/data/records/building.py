@@ -23,7 +23,7 @@ from hush.random.seeds import PublicSeed
 
 Array = np.ndarray[Any, Any]
 _KINDS = ("numeric", "categorical")
-FORMAT = "records 2"  # to be raised when the same files would become other features
+FORMAT = "records 3"  # to be raised when the same files would become other features
 
 
 @dataclass(frozen=True, eq=False)
