@@ -32,7 +32,7 @@ from torch import Tensor
 
 from hush.catalogue import entries
 from hush.catalogue.values import Settings
-from hush.data.registry import load
+from hush.data.registry import dataset
 from hush.data.store import cache
 from hush.experiment import config, directory
 from hush.experiment.population import featured
@@ -68,7 +68,7 @@ def timed(found: dict[str, Times], name: str) -> Iterator[None]:
 
 def features(found: dict[str, Times]) -> None:
     """All images of the set, with the basis and without, in an empty cache; then from it."""
-    data = load("fashion-mnist")
+    data = dataset("fashion-mnist")
     for order in (1, 2):
         settings = Settings(clip=entries.entry("hush").settings["clip"], features=600, scattering_order=order)
         with timed(found, f"basis, order {order}"):
@@ -163,7 +163,7 @@ def main() -> int:
         os.environ["XDG_CACHE_HOME"] = place
         cache().mkdir()
         for name in ("fashion-mnist", "mnist"):  # mnist is FL-TOP-DP's public batch
-            load(name) if not (before / name).is_dir() else (cache() / name).symlink_to(before / name)
+            dataset(name) if not (before / name).is_dir() else (cache() / name).symlink_to(before / name)
         features(found)
         training(found, folder)
         paper(found, folder, chosen.rounds)

@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from hush.core.state import State
     from hush.core.task import Task
     from hush.data import partition
-    from hush.data.registry import load
+    from hush.data.registry import dataset
     from hush.data.samples import Samples, Split, samples
     from hush.data.sparse import Sparse
     from hush.errors import Aborted, Mistake, Refused
+    from hush.experiment.fitting import Run, fit
+    from hush.experiment.model import Model, load
     from hush.federation.cluster import Cluster
     from hush.federation.loopback import Loopback
     from hush.federation.policy import Policy
@@ -78,6 +80,7 @@ __all__ = [
     "Ledger",
     "Loopback",
     "Mistake",
+    "Model",
     "Momentum",
     "Noise",
     "Once",
@@ -93,6 +96,7 @@ __all__ = [
     "Refused",
     "Report",
     "Rotate",
+    "Run",
     "Samples",
     "Sampling",
     "Scheme",
@@ -119,7 +123,9 @@ __all__ = [
     "TwoBit",
     "Vote",
     "Weigh",
+    "dataset",
     "evaluate",
+    "fit",
     "from_json",
     "load",
     "partition",
@@ -141,10 +147,12 @@ _HOMES = {
     "hush.core.state": "State",
     "hush.core.task": "Task",
     "hush.data": "partition",
-    "hush.data.registry": "load",
+    "hush.data.registry": "dataset",
     "hush.data.samples": "Samples Split samples",
     "hush.data.sparse": "Sparse",
     "hush.errors": "Aborted Mistake Refused",
+    "hush.experiment.fitting": "Run fit",
+    "hush.experiment.model": "Model load",
     "hush.federation.cluster": "Cluster",
     "hush.federation.loopback": "Loopback",
     "hush.federation.policy": "Policy",

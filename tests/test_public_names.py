@@ -11,8 +11,8 @@ NAMES = """Aggregator Coordinates Downlink Sampling Source Stage Step Trainer fr
 Aborted AdaptiveClip All Average BitVote Clip Cluster Coarse PoissonBinomial CorrelatedNoise Dpsgd Engine Exact Fixed
 FixedPoint IntegerNoise Ledger Loopback Mistake Momentum Noise Once Only OwnMetrics Poisson Policy PublicSeed Qsgd
 Quantise RandomK Refused Report Rotate Samples Scheme SecretSeed SecureSum Sense ServerNoise Sgd Sign SignStep Simulated
-Sparse Split State Stay Sum Task TopFeedback TopK TwoBit Vote Weigh evaluate load partition rounds samples
-scheme secured""".split()
+Sparse Split State Stay Sum Task TopFeedback TopK TwoBit Vote Weigh Run Model dataset evaluate fit load
+partition rounds samples scheme secured""".split()
 
 
 def test_the_list_of_public_names():

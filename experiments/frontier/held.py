@@ -8,18 +8,18 @@ from dataclasses import replace
 
 import torch
 
-from hush.data.registry import DataSet, load
+from hush.data.registry import DataSet, dataset
 from hush.random.seeds import PublicSeed
 
 
 def images() -> DataSet:
     """Fashion-MNIST without 5,000 of its training rows, as many as 500 clients of 10 have."""
-    return _held(load("fashion-mnist"), 5_000)
+    return _held(dataset("fashion-mnist"), 5_000)
 
 
 def stays() -> DataSet:
     """The hospital stays of diabetes130, a tenth held out."""
-    data = load("diabetes130")
+    data = dataset("diabetes130")
     return _held(data, len(data.train) // 10)
 
 

@@ -145,6 +145,8 @@ class Entry:
             base = replace(base, step=settings.step())
         if settings.average:
             base = replace(base, average=settings.average)
+        if self.featured:
+            base = replace(base, featured=True)
         if settings.downlink_bits is not None:
             base = replace(base, downlink=settings.downlink())
         if self.protection is None:

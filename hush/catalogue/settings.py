@@ -82,8 +82,10 @@ class SchemeTable(Table):
     downlink_bits: Literal[2, 4, 8, 32] | None = setting(
         "Bits per weight on the downlink; what is rounded off stays for the next round.", usual=32, of="travels"
     )
-    features: Annotated[int, Field(ge=1, le=600)] | None = setting(
-        "Public features that an image becomes.", usual=200, of="features"
+    features: Annotated[int, Field(ge=1, le=600)] | str | None = setting(
+        "Public features that an image becomes: how many, or file.py:function that makes your own of any rows.",
+        usual=200,
+        of="features",
     )
     scattering_order: Literal[1, 2] | None = setting("Order of the scattering transform.", usual=1, of="features")
 
@@ -157,6 +159,7 @@ _WORDS: dict[str, Callable[[dict[str, Any]], str]] = {
 _RANGES = {
     "delta": "between 1e-100 and 1: take less than one over the clients, such as 1e-5",
     "epsilon": "between 0.001 and 1000000: take 1, or more for more accuracy and less privacy",
+    "features": "an integer from 1 to 600, or file.py:function",
 }
 
 

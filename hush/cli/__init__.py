@@ -9,7 +9,21 @@ import typer
 
 from hush import __version__
 from hush.catalogue.settings import RENAMED
-from hush.cli import client, compare, data, federation, privacy, reproduce, run, schemes, serve, server, settings, sweep
+from hush.cli import (
+    client,
+    compare,
+    data,
+    federation,
+    predict,
+    privacy,
+    reproduce,
+    run,
+    schemes,
+    serve,
+    server,
+    settings,
+    sweep,
+)
 from hush.data import files
 from hush.errors import Mistake, Stopped
 from hush.experiment.settings import MODES, SETTINGS
@@ -22,6 +36,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("run")(run.run)
+app.command("predict")(predict.predict)
+app.command("export")(predict.export)
 app.command("schemes")(schemes.schemes)
 app.command("settings")(settings.settings)
 app.add_typer(privacy.app, name="privacy")

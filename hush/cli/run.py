@@ -40,6 +40,7 @@ def run(
     model: Annotated[str | None, _option("model.name", WHAT)] = None,
     ratio: Annotated[float | None, _option("scheme.ratio", WHAT)] = None,
     bits: Annotated[int | None, _option("scheme.bits", WHAT)] = None,
+    features: Annotated[str | None, _option("scheme.features", WHAT, metavar="N|FILE.PY:FUNCTION")] = None,
     set: Annotated[
         list[str] | None,
         typer.Option(
@@ -105,6 +106,7 @@ def run(
             "model.name": config.resolved(model),
             "scheme.ratio": ratio,
             "scheme.bits": bits,
+            "scheme.features": config.resolved(config.plain(features)),
             "scheme.clip": config.plain(clip),
             "scheme.epsilon": epsilon,
             "scheme.delta": delta,

@@ -1,6 +1,5 @@
 """The one loop: a generator of round reports."""
 
-import copy
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -80,9 +79,7 @@ class Report:
         """The task's model, a copy, with the weights of this round."""
         if self.standalone:
             raise Mistake("each client trains alone and has a model of its own: take the weights from report.models")
-        model = copy.deepcopy(self.task.problem.model)
-        flat.load(model, self.state.released)
-        return model
+        return flat.loaded(self.task.problem.model, self.state.released)
 
 
 def loop(

@@ -29,6 +29,7 @@ class Scheme:
     `downlink`: how the weights travel to the clients. `average`: the released model is an average of the weights of all
     rounds, which keeps so much of the one before it. `baseline`: nothing travels: a comparator, without bytes. The data
     lie in one place, or else each client is `standalone` and goes on from its own weights, round after round.
+    `featured`: its settings are for a linear head on public features, which the task must have.
     """
 
     trainer: Trainer
@@ -41,6 +42,7 @@ class Scheme:
     baseline: bool = False
     standalone: bool = False
     average: float = 0.0
+    featured: bool = False
 
     def specs(self, size: int, clip: float | None = None) -> list[Spec]:
         """The Spec before each stage, and after the last, for an update of `size` numbers."""

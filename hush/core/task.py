@@ -24,7 +24,8 @@ class Problem:
     """What everybody knows: a model with its initial weights, its loss (a mean over a batch), public and test rows.
 
     `test` belongs to the server and `public` to everybody: neither is protected. `metrics` says how good outputs are:
-    a kind's name or a function; if not given, it is found (hush.models.measures).
+    a kind's name or a function; if not given, it is found (hush.models.measures). `featured`: the rows are public
+    features, and the model is a head for them.
     """
 
     model: nn.Module
@@ -32,6 +33,7 @@ class Problem:
     test: Samples | None = None
     public: Samples | None = None
     metrics: Metrics | None = None
+    featured: bool = False
 
     def __post_init__(self) -> None:
         choice.check(self.metrics)
@@ -175,6 +177,7 @@ class Task:
     embeddings); a split is a Split or one list of row numbers per client. `test` belongs to the server and `public` to
     everybody: neither is protected. `metrics`: "classification", "regression", "multi-label", "language", a function
     (outputs, targets) -> {name: number}, or OwnMetrics; found from targets, outputs and loss if not given.
+    `featured`: the rows are public features, and the model is a head for them.
     """
 
     model: nn.Module
@@ -184,6 +187,7 @@ class Task:
     test: Samples | None = None
     public: Samples | None = None
     metrics: Metrics | None = None
+    featured: bool = False
 
     def __init__(
         self,
@@ -194,6 +198,7 @@ class Task:
         test: object = None,
         public: object = None,
         metrics: Metrics | None = None,
+        featured: bool = False,
     ) -> None:
         def taken(data: object) -> Samples:
             return fitted(model, samples(data, precision=precision(model)))
@@ -206,6 +211,7 @@ class Task:
             "test": None if test is None else taken(test),
             "public": None if public is None else taken(public),
             "metrics": metrics,
+            "featured": featured,
         }
         for name, value in fields.items():
             object.__setattr__(self, name, value)
@@ -214,7 +220,7 @@ class Task:
     @cached_property
     def problem(self) -> Problem:
         """What everybody knows."""
-        return Problem(self.model, self.loss, self.test, self.public, self.metrics)
+        return Problem(self.model, self.loss, self.test, self.public, self.metrics, self.featured)
 
     @cached_property
     def population(self) -> Population:

@@ -34,12 +34,19 @@ class Whole(Parts, Protocol):
     @property
     def average(self) -> float: ...
     @property
+    def featured(self) -> bool: ...
+    @property
     def source(self) -> Source | None: ...
     def specs(self, size: int, clip: float | None = None) -> list[Spec]: ...
 
 
 def check(scheme: Whole, task: Registered) -> None:
     """Refuse, before any data is touched, what cannot run or would break a guarantee."""
+    if scheme.featured and not task.problem.featured:
+        raise Mistake(
+            "this scheme trains a linear head on public features, and the task has a network on raw rows: take"
+            " hush.fit((train, test), name, ...), which makes both, or say Task(featured=True) if its rows are features"
+        )
     scheme.coordinates.check(scheme, task)
     specs = scheme.specs(scheme.coordinates.count(task.layout))
     _noise(scheme, specs[-1])

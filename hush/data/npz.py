@@ -53,7 +53,7 @@ def read(path: Path, part: Part | None = None) -> Content:
     Nothing in the file is ever executed: pickled objects are refused. With `part` these rows alone are needed, and
     stand in for the others where there are none.
     """
-    arrays, sha256 = _arrays(path)
+    arrays, sha256 = opened(path)
     needed = _NEEDED if part is None else (f"x_{part}", f"y_{part}")
     missing = [name for name in needed if name not in arrays]
     if missing:
@@ -87,7 +87,8 @@ def read(path: Path, part: Part | None = None) -> Content:
     return Content(train, test, public, columns, classes, sha256)
 
 
-def _arrays(path: Path) -> tuple[dict[str, Array], str]:
+def opened(path: Path) -> tuple[dict[str, Array], str]:
+    """Its arrays by name, and the SHA-256 of the file."""
     try:
         raw = path.read_bytes()
     except OSError as error:

@@ -8,7 +8,7 @@ import torch
 from torch.nn.functional import interpolate
 
 from hush.data.fetch import Say, Unavailable, say_aloud
-from hush.data.registry import DataSet, load
+from hush.data.registry import DataSet, dataset
 from hush.data.samples import Samples
 from hush.errors import Mistake
 
@@ -23,10 +23,10 @@ def public_batch(name: str, size: int, seed: int, shape: Sequence[int], say: Say
     if size < 1:
         raise Mistake(f"size={size} must be at least 1: a public batch needs a row")
     try:
-        chosen, note = load(name, say), ""
+        chosen, note = dataset(name, say), ""
     except Unavailable as reason:
         say(str(reason))
-        chosen, note = load("digits", say), f"; {name} could not be had, so the bundled digits stand in"
+        chosen, note = dataset("digits", say), f"; {name} could not be had, so the bundled digits stand in"
     pool = chosen.train if chosen.public is None else chosen.public
     if size > len(pool):
         raise Mistake(f"size={size} exceeds the {len(pool)} public rows of {chosen.name}: take fewer")

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from hush.data.records import Records
     from hush.data.records.schema import Deal
 
+Described = dict[str, Any]
 DIGITS_PUBLIC = 64  # training rows of digits that no client holds
 _DIGITS_SHA256 = "87ff0c9e40dc7e2c0e34e7257799c2e3f3aec1a016363bb11cad869ec428a826"
 
@@ -35,7 +37,8 @@ class DataSet:
     shown to anyone. `classes` is 1 if the targets are numbers. `source` says where the set came from,
     `digest` how its content was checked. `notes` say what was fitted on the data, for the privacy card.
     `split` is the column to split by, where the set has its own clients. `features` are the names of the columns of
-    records, `rules` what each rule kept and dropped of them, `holders` the client of each test row, where one holds it.
+    records, `rules` what each rule kept and dropped of them, `holders` the client of each test row, where one holds it,
+    and `described` says what makes them of a table (hush.data.records.applying).
     """
 
     name: str
@@ -51,13 +54,20 @@ class DataSet:
     features: tuple[str, ...] = ()
     rules: tuple[Mapping[str, Any], ...] = ()
     holders: np.ndarray[Any, Any] | None = None
+    described: Described | None = None
 
 
-def load(name: str | Path, say: Say = say_aloud, seed: int = 0, part: npz.Part | None = None) -> DataSet:
+def dataset(
+    name: str | Path,
+    say: Say = say_aloud,
+    seed: int = 0,
+    part: npz.Part | None = None,
+    described: Described | None = None,
+) -> DataSet:
     """A known set by its name, fetched if need be, an .npz file or the schema (.toml) of records by its path.
 
     `seed` draws the test rows of records; the other sets have their own. `part`: of an .npz file these rows alone are
-    needed, and stand in for the others.
+    needed, and stand in for the others. `described`: the features of a trained model, in place of the schema's own.
     """
     path = Path(name)
     if path.suffix == ".npz":
@@ -66,8 +76,8 @@ def load(name: str | Path, say: Say = say_aloud, seed: int = 0, part: npz.Part |
     if place is not None:
         mine = path.suffix == ".toml"
         notes = () if mine else known(str(name)).notes
-        found, called = records(place[0], say), path.stem if mine else str(name)
-        return _from_records(called, place[1], found, dealing(place[0]), notes, seed)
+        called = path.stem if mine else str(name)
+        return _from_records(called, place, records(place[0], say, described), notes, seed)
     wanted = known(str(name))
     return _digits() if wanted.read is None else _images(wanted, wanted.read, say)
 
@@ -142,12 +152,16 @@ def schema_of(name: str | Path, say: Say = say_aloud) -> tuple[Path, str] | None
     return None if path.suffix == ".npz" or known(str(name)).tables is None else tables(str(name), say)
 
 
-def records(path: Path, say: Say = say_aloud) -> Records:
-    """The records that a schema describes, from the cache if its files are unchanged."""
+def records(path: Path, say: Say = say_aloud, described: Described | None = None) -> Records:
+    """The records that a schema describes, from the cache if its files are unchanged; see `dataset`."""
     from hush.data.records import read_schema  # polars is slow to import, and only records need it
+    from hush.data.records.applying import applied
     from hush.data.records.stored import stored
 
-    return stored(read_schema(path), say)
+    if described is None:
+        return stored(read_schema(path), say)
+    with TemporaryDirectory() as folder:
+        return stored(applied(read_schema(path), described, Path(folder)), say)
 
 
 def dealing(path: Path) -> Deal | None:
@@ -157,11 +171,12 @@ def dealing(path: Path) -> Deal | None:
     return read_schema(path).deal
 
 
-def _from_records(
-    name: str, source: str, found: Records, wanted: Deal | None, notes: tuple[str, ...], seed: int
-) -> DataSet:
-    from hush.data.records import deal, split
+def _from_records(name: str, place: tuple[Path, str], found: Records, notes: tuple[str, ...], seed: int) -> DataSet:
+    from hush.data.records import deal, read_schema, split
+    from hush.data.records.applying import described
 
+    schema, source = read_schema(place[0]), place[1]
+    wanted = schema.deal
     if bool((found.targets == found.targets[0]).all()):
         raise Mistake(
             f"all {len(found.targets)} rows that {source} keeps have the label {int(found.targets[0])}, so there is"
@@ -169,6 +184,8 @@ def _from_records(
         )
     whole, public, holders = Samples(found.inputs, found.targets), None, None
     notes = (*notes, *(f"fitted on the records: {line}" for line in found.fitted))
+    if found.fitted:
+        notes = (*notes, "what is fitted on the records is in model.safetensors, which applies it to new rows")
     if wanted is None:
         train, test = split(found, seed=seed)
         clients, holders = found.clients[train.numpy()], found.clients[test.numpy()]
@@ -197,6 +214,7 @@ def _from_records(
         features=found.names,
         rules=tuple(asdict(rule) for rule in found.counts),
         holders=holders,
+        described=described(schema, found),
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from hush.data.fetch import Say, say_aloud
-from hush.data.registry import dealing, load, records
+from hush.data.registry import dataset, dealing, records
 from hush.data.sparse import Sparse
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def summary(name: str | Path, say: Say = say_aloud) -> dict[str, Any]:
     """Rows, shape of a row, classes, training rows per label, distinct values per column, source, digest."""
-    data = load(name, say)
+    data = dataset(name, say)
     inputs = data.train.inputs
     lowest, highest = inputs.range() if isinstance(inputs, Sparse) else (float(inputs.min()), float(inputs.max()))
     labels, counts = torch.unique(data.train.targets, return_counts=True)

@@ -97,7 +97,7 @@ class Brief:
         """The model with its first weights, the loss, and the public batch."""
         self._check_size()
         model = model_of(_local(self.model, code), torch.Size(self.inputs), self.outputs, PublicSeed(self.seed))
-        return Problem(model, loss_of(_local(self.loss, code), self.share), None, public)
+        return Problem(model, loss_of(_local(self.loss, code), self.share), None, public, featured=self.featured)
 
     def _check_size(self) -> None:
         """Refuse a model that would fill a site's memory, before it is made; code of one's own is not run for this."""
@@ -197,7 +197,12 @@ def is_table(place: Path) -> bool:
 
 def brief(ready: Prepared, engine: str) -> Brief:
     """What a server tells its sites of the problem that it has prepared."""
-    config, data, settings = ready.config, ready.data, ready.settings
+    config, data, features = ready.config, ready.data, ready.front.settings["features"]
+    if isinstance(features, str):
+        raise Mistake(
+            f"features={features} is code, which is never sent to a site: leave it out, or give every site its rows of"
+            " features as an .npz and take another scheme"
+        )
     fitted = [note for note in data.notes if note.startswith("fitted on the records: ")]
     if fitted:
         raise Mistake(
@@ -217,8 +222,8 @@ def brief(ready: Prepared, engine: str) -> Brief:
         engine=engine,
         share=ready.loss.share,
         featured=ready.entry.featured,
-        features=data.train.inputs.shape[1] - 1 if ready.images else None,
-        order=settings.scattering_order if ready.images else None,
+        features=features,
+        order=ready.front.settings["scattering_order"],
         columns=_digest(data.features) if data.features else None,
         schema=schema,
         vocabulary=words,

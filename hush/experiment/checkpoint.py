@@ -32,7 +32,7 @@ def save_state(path: Path, state: State, facts: Facts) -> None:
     tensors |= {f"phase {name}": torch.from_numpy(both) for name, both in phases.items()}
     head: Facts = {"format": FORMAT, "round": state.round, "clip": state.clip, "facts": facts}
     head |= {"phases": list(phases)} if phases else {}  # their order, which the file's tensors do not keep
-    meta = {"head": json.dumps(head), "digest": _digest(tensors, json.dumps(head))}
+    meta = {"head": json.dumps(head), "digest": digest(tensors, json.dumps(head))}
     files.write(path, save(tensors, metadata=meta))
 
 
@@ -44,7 +44,7 @@ def load_state(path: Path) -> tuple[State, Facts]:
             names = file.keys()
             # Copies, which torch aligns: a product over rows of a mapped file may take another path of its kernel.
             tensors = {name: file.get_tensor(name).clone() for name in names}
-        if _digest(tensors, meta.get("head", "")) != meta.get("digest"):
+        if digest(tensors, meta.get("head", "")) != meta.get("digest"):
             raise Mistake(f"checkpoint {path} is corrupt: start the run again in a new directory")
     except (SafetensorError, OSError) as error:
         raise Mistake(f"checkpoint {path} cannot be read ({error}): start the run again in a new directory") from None
@@ -65,9 +65,11 @@ def _arrays(tensors: dict[str, torch.Tensor], part: str) -> dict[str, Any]:
     return {name.removeprefix(part): t.numpy() for name, t in tensors.items() if name.startswith(part)}
 
 
-def _digest(tensors: dict[str, torch.Tensor], head: str) -> str:
-    digest = hashlib.sha256(head.encode())
+def digest(tensors: dict[str, torch.Tensor], head: str) -> str:
+    """SHA-256 of a text and of named tensors, of any type."""
+    whole = hashlib.sha256(head.encode())
     for name in sorted(tensors):
-        digest.update(name.encode())
-        digest.update(tensors[name].contiguous().numpy().data)  # no copy: they may be as long as the population
-    return digest.hexdigest()
+        whole.update(name.encode())
+        # No copy: they may be as long as the population. As bytes: numpy does not know bfloat16.
+        whole.update(tensors[name].contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return whole.hexdigest()

@@ -4,7 +4,7 @@ from hush.catalogue import entries
 from hush.catalogue.entries import Entry
 from hush.catalogue.settings import OWN
 from hush.errors import Mistake
-from hush.experiment.settings import Config, SamplingTable, SecureTable
+from hush.experiment.settings import PYTHON, Config, SamplingTable, SecureTable
 
 
 def check(config: Config, entry: Entry) -> None:
@@ -118,6 +118,12 @@ def check(config: Config, entry: Entry) -> None:
         ),
         f"{entry.name} trains on the data itself: leave features and scattering_order out": (
             not entry.featured and (scheme.features is not None or scheme.scattering_order is not None)
+        ),
+        f"features={scheme.features!r} must be how many there are, or file.py:function": (
+            isinstance(scheme.features, str) and scheme.features != PYTHON and ".py:" not in scheme.features
+        ),
+        f"features={scheme.features} are your own, without scattering: leave scattering_order out": (
+            isinstance(scheme.features, str) and scheme.scattering_order is not None
         ),
         "passes belongs to sampling once: add it": (
             config.sampling.passes is not None and (config.sampling.kind or usual.sampling.kind) != "once"

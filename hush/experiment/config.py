@@ -18,6 +18,7 @@ __all__ = [
     "changed",
     "dump",
     "given",
+    "keywords",
     "known",
     "load",
     "over",
@@ -26,6 +27,15 @@ __all__ = [
     "read",
     "resolved",
 ]
+
+
+# What `hush run` calls some settings, beside the name that they have in their table.
+OPTIONS = {
+    "model": "model.name",
+    "noise": "scheme.noise",
+    "sampling": "sampling.kind",
+    "secure": "secure.mode",
+}
 
 
 def parse(tables: dict[str, Any], where: str) -> Config:
@@ -106,6 +116,25 @@ def given(words: list[str]) -> dict[str, Any]:
             raise Mistake(f"--set {word} gives no value: write --set table.key=value")
         known(key, f"--set {key}")
         found[key] = resolved(plain(text)) if key in PATHS else plain(text)
+    return found
+
+
+def keywords(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by their names alone, or as the command line's options call them, by table.key; None is not given."""
+    found = {}
+    for name, value in settings.items():
+        alike = [key for key in SETTINGS if key.partition(".")[2] == name]
+        key = OPTIONS.get(name) or (alike[0] if len(alike) == 1 else name)
+        if len(alike) > 1 and key == name:
+            raise Mistake(f"{name} is a setting of several tables: give **{{'{alike[0]}': ...}} or another of {alike}")
+        if key not in SETTINGS:
+            bare = [one.partition(".")[2] for one in SETTINGS]
+            hint = nearest(name, [*OPTIONS, *bare])
+            old = {old.partition(".")[2]: new.partition(".")[2] for old, new in RENAMED.items()}
+            hint = f"it is now {old[name]}; " if name in old else hint
+            raise Mistake(f"{name}={value!r}: there is no such setting: {hint}`hush settings` lists all")
+        if value is not None:
+            found[key] = resolved(value) if key in PATHS else value
     return found
 
 

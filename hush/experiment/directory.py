@@ -1,8 +1,8 @@
 """A run in a directory: what it leaves, and how it goes on after a kill."""
 
-import copy
 import fcntl
 import hashlib
+import json
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save
 from torch import Tensor
 
 from hush.core.clients import Clients
 from hush.core.rounds import Report, loop
+from hush.core.state import State
 from hush.core.task import Task
 from hush.data import files
 from hush.data.fetch import Say
 from hush.data.sparse import Sparse
 from hush.errors import Mistake
-from hush.experiment import checkpoint, config
+from hush.experiment import checkpoint, config, model
 from hush.experiment.config import Config
 from hush.experiment.journal import CHECKPOINT, Desk, Log, Row
 from hush.experiment.places import transport
@@ -28,10 +28,11 @@ from hush.experiment.population import quiet
 from hush.experiment.resolving import DELTA, Experiment
 from hush.models.kernels import kernels
 from hush.models.metrics import Score, evaluate, evaluate_loss, mean
-from hush.models.weights import load
+from hush.models.weights import loaded
 from hush.privacy.ledger import Ledger
 from hush.random.seeds import SecretSeed
 
+BEST = ("measure", "larger", "best_round")  # of a row: the run's measure, and its best round so far
 UNKNOWN = "kernels that were not written down"
 
 
@@ -114,7 +115,7 @@ def _execute(
 ) -> Iterator[Row]:
     wanted, task, elsewhere = experiment.config, experiment.task, clients is not None
     saved, log, spent = path / CHECKPOINT, path / "rounds.jsonl", path / "privacy.json"
-    best: Row = {"measure": None, "larger": None, "best_round": None}
+    best: Row = dict.fromkeys(BEST)
     state, written, facts = None, None, dict[str, Any]()
     if saved.exists():
         state, facts = checkpoint.load_state(saved)
@@ -127,7 +128,7 @@ def _execute(
     ran = dict(facts.get("kernels") or {"1": str(ledger.header.get("kernels", UNKNOWN))})
     before, number = list(ran.values())[-1], 1 if state is None else state.round + 1
     if ledger.header.get("task") != fingerprint:
-        left = experiment.scheme.standalone or (path / "model.safetensors").exists()
+        left = experiment.scheme.standalone or (path / model.FILE).exists()
         if state is not None and number > wanted.run.rounds and left:
             return  # a finished run needs neither
         what = "" if before == here else f", as features do that were made elsewhere (there {before}; here {here})"
@@ -154,19 +155,7 @@ def _execute(
         assert isinstance(task, Task)
         clients = transport(wanted.run, experiment.engine, cluster).of(task)
     try:
-        for report in loop(
-            experiment.scheme,
-            clients,
-            rounds=wanted.run.rounds,
-            seed=wanted.run.seed,
-            delta=wanted.scheme.delta or DELTA,
-            accountant=wanted.scheme.accountant,
-            ledger=ledger,
-            secret=secret,
-            state=state,
-            replay=not elsewhere,
-        ):
-            row = _row(report, experiment, best)
+        for report, row in trained(experiment, clients, ledger, best, state, secret, replay=not elsewhere):
             if len(ran) > 1 and str(report.round) in ran:
                 row["kernels"] = here
             written.append(row)
@@ -179,9 +168,39 @@ def _execute(
     desk.close(state)  # a process killed in its last round may have left them behind
     if experiment.scheme.standalone:
         return  # nobody's model is everybody's: each client has its own
-    model = copy.deepcopy(task.model)
-    load(model, state.released)
-    files.write(path / "model.safetensors", save({n: t.clone() for n, t in model.state_dict().items()}))
+    assert experiment.about is not None
+    model.write(path / model.FILE, loaded(task.model, state.released), experiment.about, ledger.card)
+
+
+def trained(
+    experiment: Experiment,
+    clients: Clients,
+    ledger: Ledger,
+    best: Row,
+    state: State | None = None,
+    secret: SecretSeed | None = None,
+    replay: bool = False,
+) -> Iterator[tuple[Report, Row]]:
+    """The loop on an experiment: each round's report and row, in memory."""
+    wanted = experiment.config
+    for report in loop(
+        experiment.scheme,
+        clients,
+        rounds=wanted.run.rounds,
+        seed=wanted.run.seed,
+        delta=wanted.scheme.delta or DELTA,
+        accountant=wanted.scheme.accountant,
+        ledger=ledger,
+        secret=secret,
+        state=state,
+        replay=replay,
+    ):
+        yield report, _row(report, experiment, best)
+
+
+def rows(path: Path) -> list[Row]:
+    """The rows of a run's directory, oldest first."""
+    return [json.loads(line) for line in (path / "rounds.jsonl").read_text().splitlines()]
 
 
 def _move(path: Path, before: str, here: str, number: int, same_cpu: bool, ahead: bool) -> str:

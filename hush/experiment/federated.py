@@ -12,6 +12,7 @@ from hush.data.fetch import Say
 from hush.errors import Mistake
 from hush.experiment import population
 from hush.experiment.config import Config
+from hush.experiment.given import Given
 from hush.experiment.preparing import Prepared, prepare
 from hush.experiment.resolving import Experiment, resolve
 
@@ -56,7 +57,7 @@ def stored(path: Path) -> Federated | None:
 
 def prepared(config: Config, say: Say = population.quiet) -> Prepared:
     """What a server prepares: of its data only test and public rows count."""
-    return prepare(config, say, population.found(config.data.name, config.run.seed, "test"))
+    return prepare(config, say, Given(population.found(config.data.name, config.run.seed, "test")))
 
 
 def rebuilt(path: Path, config: Config, say: Say) -> Experiment | None:

@@ -16,14 +16,15 @@ from hush.data.fetch import Say, ready
 from hush.data.known import known
 from hush.data.npz import Part
 from hush.data.public import public_batch
-from hush.data.registry import DataSet, load
-from hush.data.samples import Samples, Split, samples
+from hush.data.registry import DataSet, dataset
+from hush.data.samples import Samples, Split
 from hush.data.sparse import Sparse
 from hush.errors import Mistake
+from hush.experiment import fronts
+from hush.experiment.fronts import Front
+from hush.experiment.given import data_set
 from hush.experiment.own import call
-from hush.experiment.settings import Config, DataTable
-from hush.models.features import unit
-from hush.models.features.front import front
+from hush.experiment.settings import PATHS, PYTHON, Config, DataTable
 from hush.parts.trainers.balance import downsample, labels
 from hush.random.seeds import PublicSeed
 
@@ -55,7 +56,14 @@ RECORDS = DataDefaults(cohort=3, loss=BINARY, rate=0.01)  # records with a yes o
 
 def found(name: str, seed: int, part: Part | None = None) -> DataSet:
     """The named set, with nothing in it that would train without a word and mean something else."""
-    data = load(name, seed=seed, part=part) if ".py:" not in name else _own(name)
+    if name == PYTHON:
+        raise Mistake("the data was given by a Python program, and no file has it: run that program again")
+    data = dataset(name, seed=seed, part=part) if ".py:" not in name else data_set(call(name), name)
+    return checked(data)
+
+
+def checked(data: DataSet) -> DataSet:
+    """The same set, if its rows and labels can be meant as they are."""
     shape = data.train.inputs.shape
     if len(shape) == 4 and shape[3] <= 4 < shape[1]:
         raise Mistake(
@@ -67,11 +75,18 @@ def found(name: str, seed: int, part: Part | None = None) -> DataSet:
     return data
 
 
+def named(config: Config) -> list[str]:
+    """What of a configuration is named, and may be a file's."""
+    tables = config.model_dump()
+    found = (tables[table][key] for table, _, key in (path.partition(".") for path in PATHS))
+    return [name for name in found if isinstance(name, str)]
+
+
 def missing(config: Config) -> str | None:
     """What of a configuration is not to be had without fetching data or running own code, in words; None if all is."""
-    model = config.model
-    names = (config.scheme.name, config.data.name, config.data.public, model.name, model.loss, model.metrics)
-    for name in filter(None, names):
+    for name in named(config):
+        if name == PYTHON:
+            return "a part of this run was given by a Python program, which is not run for this"
         if ".py:" in name:
             return f"{name} is code, which is not run for this"
     for name in filter(None, (config.data.name, config.data.public)):
@@ -81,25 +96,16 @@ def missing(config: Config) -> str | None:
     return None
 
 
-def _own(name: str) -> DataSet:
-    found = call(name)
-    if isinstance(found, DataSet):
-        return found
-    if not isinstance(found, tuple) or len(found) not in (2, 3):
-        raise Mistake(f"{name} must return (train, test) or (train, test, public), each (inputs, targets) or a Dataset")
-    parts = [samples(part) for part in found]
-    whole = parts[0].targets
-    classes = 1 if whole.is_floating_point() else int(max(part.targets.max() for part in parts)) + 1
-    public = parts[2] if len(parts) == 3 else None
-    return DataSet(name, parts[0], parts[1], classes, source=name, digest="none known", public=public)
-
-
-def split(config: Config, data: DataSet, defaults: DataDefaults, entry: Entry) -> tuple[Config, Split]:
-    """Who holds what, and the configuration that says so in full."""
+def split(
+    config: Config, data: DataSet, defaults: DataDefaults, entry: Entry, own: Split | None = None
+) -> tuple[Config, Split]:
+    """Who holds what, and the configuration that says so in full; `own`: as a Python program says."""
     wanted, defaults = config.data, replace(defaults, clients=entry.usual.get("clients", defaults.clients))
     kind = "pooled" if entry.pooled else wanted.partition or ("column" if data.split else "iid")
     column = (wanted.column or data.split) if kind == "column" else wanted.column
     wanted = wanted.model_copy(update={"partition": kind, "column": column})
+    if kind == "own" and own is not None:
+        return config.model_copy(update={"data": wanted}), own
     return config.model_copy(update={"data": wanted}), _parts(wanted, data, defaults, config.run.seed)
 
 
@@ -116,6 +122,8 @@ def _parts(wanted: DataTable, data: DataSet, defaults: DataDefaults, seed: int) 
         return partition.iid(rows, 1, seed)
     if wanted.partition == "sites":
         raise Mistake("partition='sites' is that of a server, whose clients are elsewhere: `hush server` takes it")
+    if wanted.partition == "own":
+        raise Mistake("partition='own' is that of a Python program, which says who holds what: run it again")
     clients = wanted.clients or min(defaults.clients, rows)
     if wanted.partition == "iid":
         return partition.iid(rows, clients, seed, wanted.size)
@@ -173,59 +181,28 @@ def quiet(line: str) -> None:
     """Says nothing."""
 
 
-def are_images(data: DataSet) -> bool:
-    """Whether its rows are images; those of two sides have one channel."""
-    return not isinstance(data.train.inputs, Sparse) and data.train.inputs.dim() in (3, 4)
-
-
-def featured(data: DataSet, settings: Settings, say: Say = quiet) -> DataSet:
+def featured(data: DataSet, settings: Settings, say: Say = quiet, front: Front | None = None) -> DataSet:
     """The same set with public features of its images, or rows of its numbers, in place of them.
 
-    `say` hears how far the features are, where the cache has none.
+    `say` hears how far the features are, where the cache has none. `front`: what makes them, chosen if not given.
     """
-    if isinstance(data.train.inputs, Sparse):
-        return data
+    front = front or fronts.chosen(data, settings.features or 200, settings.scattering_order, None, say)
     parts = {name: part for name in ("train", "test", "public") if (part := getattr(data, name)) is not None}
-    inputs = {name: cast(Tensor, part.inputs) for name, part in parts.items()}
-    notes = data.notes
-    if are_images(data):
-        inputs = _of_images(
-            {name: x if x.dim() == 4 else x.unsqueeze(1) for name, x in inputs.items()}, settings, data, say
-        )
-        notes += (
-            f"features: scattering of order {settings.scattering_order} in a basis from procedural images, for which"
-            " no data is read; what kind of images, and the scheme's settings, were chosen on held-out clients of"
-            " Fashion-MNIST: a prior that epsilon does not count",
-        )
-    else:
-        inputs = {name: unit(x) for name, x in inputs.items()}
-    known = {name: replace(part, inputs=inputs[name]) for name, part in parts.items()}
-    return replace(data, **known, notes=notes)
-
-
-def _of_images(inputs: dict[str, Tensor], settings: Settings, data: DataSet, say: Say) -> dict[str, Tensor]:
-    """Features of images, with progress counted over all parts of the set."""
-    channels, height, width = inputs["train"].shape[1:]
-    for name, images in inputs.items():
-        if images.shape[1:] != (channels, height, width):
+    shape, what = data.train.inputs.shape[1:], "images" if fronts.are_images(data) else "rows"
+    found, before, total = {}, 0, sum(map(len, parts.values()))
+    for name, part in parts.items():
+        if part.inputs.shape[1:] != shape:
             raise Mistake(
-                f"images of {data.name} have the shape {tuple(inputs['train'].shape[1:])} to train and"
-                f" {tuple(images.shape[1:])} in {name}: make them one size"
+                f"{what} of {data.name} have the shape {tuple(shape)} to train and {tuple(part.inputs.shape[1:])} in"
+                f" {name}: make them one size"
             )
 
-    def basis(done: int, of: int) -> None:
-        say(f"basis for features of {data.name}: {done} of {of} procedural images")
-
-    made = front((channels, height, width), settings.features or 200, settings.scattering_order, progress=basis)
-    found, before, total = {}, 0, sum(map(len, inputs.values()))
-    for name, images in inputs.items():
-
         def progress(done: int, of: int, before: int = before) -> None:
-            say(f"features of {data.name}: {before + done} of {total} images")
+            say(f"features of {data.name}: {before + done} of {total} {what}")
 
-        found[name] = made.features(images, progress)
-        before += len(images)
-    return found
+        found[name] = replace(part, inputs=front(part.inputs, progress, keep=True))
+        before += len(part)
+    return replace(data, **found, notes=(*data.notes, *front.notes))
 
 
 def deal(name: str, folder: Path, sites: list[str], partition: str, seed: int) -> list[Path]:

@@ -10,15 +10,18 @@ from hush.catalogue.forms import Entry
 from hush.catalogue.values import Settings
 from hush.data.fetch import Say
 from hush.data.registry import DataSet
-from hush.data.samples import Samples
+from hush.data.samples import Samples, Split
 from hush.data.sparse import Sparse
 from hush.errors import Mistake
-from hush.experiment import own, population
+from hush.experiment import fronts, own, population
 from hush.experiment.checks import check
 from hush.experiment.config import Config
 from hush.experiment.defaults import values
+from hush.experiment.fronts import Front, Own, Plain
+from hush.experiment.given import Given
 from hush.experiment.own import call, function
 from hush.experiment.population import BINARY, DATA_DEFAULTS, RECORDS, DataDefaults
+from hush.experiment.settings import PYTHON
 from hush.models import networks
 from hush.models.losses import LOSSES, Loss, Weighted, balanced
 from hush.models.measures import choice
@@ -31,7 +34,8 @@ from hush.random.seeds import PublicSeed
 class Prepared:
     """A configuration with the scheme's usual values, and all that follows from it and the data alone.
 
-    shape: of the data's own rows, before features are made of them. notes and noted: for the privacy card.
+    shape, dtype: of the data's own rows, before `front` makes features of them. notes and noted: for the privacy card.
+    split: that of a Python program.
     """
 
     config: Config
@@ -45,9 +49,11 @@ class Prepared:
     public: Samples | None
     metrics: Metrics | None
     shape: tuple[int, ...]
-    images: bool
+    dtype: str
+    front: Front
     notes: tuple[str, ...]
     noted: tuple[str, ...]
+    split: Split | None = None
 
     @property
     def outputs(self) -> int:
@@ -55,34 +61,61 @@ class Prepared:
         return outputs(self.loss.name, self.data)
 
 
-def prepare(config: Config, say: Say = population.quiet, data: DataSet | None = None) -> Prepared:
+def prepare(config: Config, say: Say = population.quiet, given: Given | None = None) -> Prepared:
     """Load the data and make the model; see hush.experiment.resolving.build."""
+    given = given or Given()
     entry = own.entry(config.scheme.name)
     check(config, entry)  # before any data is loaded
     if "rounds" not in config.run.model_fields_set:
         usual = {"rounds": entry.usual.get("rounds", config.run.rounds)}
         config = config.model_copy(update={"run": config.run.model_copy(update=usual)})
     seed = PublicSeed(config.run.seed)
-    data = data or population.found(config.data.name, config.run.seed)
-    shape = tuple(data.train.inputs.shape[1:])
+    data = given.data or population.found(config.data.name, config.run.seed)
+    raw = data.train.inputs
+    shape, dtype = tuple(raw.shape[1:]), str((raw.values if isinstance(raw, Sparse) else raw).dtype)
     binary = data.classes == 2 and isinstance(data.train.inputs, Sparse)
     defaults = DATA_DEFAULTS.get(config.data.name.partition(":")[0], RECORDS if binary else DataDefaults())
     settings = values(config, entry, defaults)
-    images = entry.featured and population.are_images(data)
-    if entry.featured and not images and (config.scheme.features or config.scheme.scattering_order):
+    front: Front = Plain()
+    if entry.featured:
+        front = _front(config, data, settings, given, say)
+        data, defaults = population.featured(data, settings, say, front), replace(defaults, model="head")
+    settings, loss, notes = _balanced(config, entry, settings, data, defaults, given.loss)
+    name = config.model.name or defaults.model
+    model = given.model or model_of(name, data.train.inputs.shape[1:], outputs(loss.name, data), seed)
+    public, noted = population.public(config, entry, settings, data, defaults)
+    return Prepared(
+        config,
+        entry,
+        data,
+        defaults,
+        settings,
+        loss,
+        name,
+        model,
+        public,
+        given.metrics or metrics_of(config.model.metrics),
+        shape,
+        dtype.removeprefix("torch."),
+        front,
+        notes,
+        noted,
+        given.split,
+    )
+
+
+def _front(config: Config, data: DataSet, settings: Settings, given: Given, say: Say) -> Front:
+    """What makes the features of a scheme that trains on them."""
+    wanted, mine = config.scheme.features, given.features
+    if wanted == PYTHON and mine is None:
+        raise Mistake("the features are those of a Python program, and no file has them: run that program again")
+    if isinstance(wanted, str) and mine is None:
+        mine = Own(wanted, function(wanted))
+    if mine is None and not fronts.are_images(data) and (wanted or config.scheme.scattering_order):
         raise Mistake(
             f"features and scattering_order are for images, and {data.name} has rows of numbers: leave them out"
         )
-    if entry.featured:
-        data, defaults = population.featured(data, settings, say), replace(defaults, model="head")
-    settings, loss, notes = _balanced(config, entry, settings, data, defaults)
-    name = config.model.name or defaults.model
-    model = model_of(name, data.train.inputs.shape[1:], outputs(loss.name, data), seed)
-    public, noted = population.public(config, entry, settings, data, defaults)
-    metrics = metrics_of(config.model.metrics)
-    return Prepared(
-        config, entry, data, defaults, settings, loss, name, model, public, metrics, shape, images, notes, noted
-    )
+    return fronts.chosen(data, settings.features or 200, settings.scattering_order, mine, say)
 
 
 @dataclass(frozen=True)
@@ -96,11 +129,11 @@ class NamedLoss:
 
 
 def _balanced(
-    config: Config, entry: Entry, settings: Settings, data: DataSet, defaults: DataDefaults
+    config: Config, entry: Entry, settings: Settings, data: DataSet, defaults: DataDefaults, own: Loss | None
 ) -> tuple[Settings, NamedLoss, tuple[str, ...]]:
-    """The loss, with weights or the trainer with batches that make up for a rare class."""
+    """The loss, with weights or the trainer with batches that make up for a rare class; `own`: a Python program's."""
     name = config.model.loss or _usual(data, defaults)
-    plain = loss_of(name)
+    plain = own or loss_of(name)
     two = data.classes == 2
     balance: Balance = config.train.balance or (entry.usual.get("balance", "none") if two else "none")
     if balance == "none" and config.train.share is not None and two:
@@ -124,7 +157,7 @@ def _balanced(
             " as the rarer one: swap the labels, or say balance='none'"
         )
     if entry.level != "record":  # whose trainer weighs by itself, before it clips
-        return settings, NamedLoss(name, loss_of(name, share), balance, share), notes
+        return settings, NamedLoss(name, Weighted(plain, balanced(share)), balance, share), notes
     return replace(settings, balance=balance, share=share), NamedLoss(name, plain, balance), notes
 
 
@@ -147,6 +180,8 @@ def _usual(data: DataSet, defaults: DataDefaults) -> str:
 
 def model_of(name: str, shape: torch.Size, outputs: int, seed: PublicSeed) -> nn.Module:
     """The network of this name for rows of this shape, with its first weights."""
+    if name == PYTHON:
+        raise Mistake("the network was given by a Python program, and no file has it: run that program again")
     if ".py:" not in name:
         return networks.build(name, shape, outputs, seed)
     torch.manual_seed(seed.value)  # the function may draw its weights as PyTorch does
@@ -158,6 +193,8 @@ def model_of(name: str, shape: torch.Size, outputs: int, seed: PublicSeed) -> nn
 
 def loss_of(name: str, share: float | None = None) -> Loss:
     """The loss of this name; with the share of the rarer class, it weighs that class up."""
+    if name == PYTHON:
+        raise Mistake("the loss was given by a Python program, and no file has it: run that program again")
     if ".py:" not in name and name not in LOSSES:
         raise Mistake(f"loss {name!r} is not known: choose {', '.join(LOSSES)} or write file.py:function")
     plain = LOSSES[name] if name in LOSSES else cast(Loss, function(name))
@@ -166,6 +203,8 @@ def loss_of(name: str, share: float | None = None) -> Loss:
 
 def metrics_of(name: str | None) -> Metrics | None:
     """The kind of measures of this name, or the user's own function; None: found from the data."""
+    if name == PYTHON:
+        raise Mistake("the metrics were given by a Python program, and no file has them: run that program again")
     found = cast(Metrics, function(name)) if name is not None and ".py:" in name else name
     choice.check(found)
     return found

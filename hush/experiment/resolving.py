@@ -19,6 +19,9 @@ from hush.data.registry import DataSet
 from hush.data.samples import Samples, Split
 from hush.experiment import budget, cohorts, population
 from hush.experiment.config import Config
+from hush.experiment.fronts import Front, Plain
+from hush.experiment.given import Given
+from hush.experiment.model import About, about
 from hush.experiment.population import DataDefaults
 from hush.experiment.preparing import Prepared, prepare
 from hush.federation.trial import walk
@@ -37,6 +40,7 @@ class Experiment:
 
     files: of the user's own, with code; published: the scheme is a paper's; deployed: draws are the operating system's.
     data: what the task was made of; the server of a network has none but test and public rows in it.
+    about: what its model takes and gives; front: what makes the model's rows.
     """
 
     config: Config
@@ -48,15 +52,17 @@ class Experiment:
     published: bool = False
     deployed: bool = False
     data: DataSet | None = None
+    about: About | None = None
+    front: Front = Plain()
 
 
-def build(config: Config, say: Say = population.quiet, data: DataSet | None = None) -> Experiment:
+def build(config: Config, say: Say = population.quiet, given: Given | None = None) -> Experiment:
     """Load the data, make the model, resolve clip and noise. The result's config is runnable as it is.
 
-    `say` hears how far the features of images are, a sentence each time. `data`: what the configuration names, where
+    `say` hears how far the features of images are, a sentence each time. `given`: what the configuration names, where
     the caller has it already.
     """
-    return resolve(prepare(config, say, data))
+    return resolve(prepare(config, say, given))
 
 
 def resolve(ready: Prepared, sizes: Tensor | None = None) -> Experiment:
@@ -68,11 +74,12 @@ def resolve(ready: Prepared, sizes: Tensor | None = None) -> Experiment:
     seed, notes, noted = PublicSeed(config.run.seed), ready.notes, ready.noted
     task: Registered
     if sizes is None:
-        config, split = population.split(config, data, ready.defaults, entry)
-        task = Task(ready.model, loss.function, data.train, split, data.test, ready.public, ready.metrics)
+        config, split = population.split(config, data, ready.defaults, entry, ready.split)
+        parts = (data.train, split, data.test, ready.public, ready.metrics)
+        task = Task(ready.model, loss.function, *parts, featured=entry.featured)
         sample = task.population
     else:
-        problem = Problem(ready.model, loss.function, data.test, ready.public, ready.metrics)
+        problem = Problem(ready.model, loss.function, data.test, ready.public, ready.metrics, entry.featured)
         config, task = population.sites(config, len(sizes)), Enrolled(problem, sizes)
         sample = Population(fitted(ready.model, data.test), Split.of([range(len(data.test))]))
     settings = replace(ready.settings, sampling=cohorts.sampling(config, entry, task.clients, ready.defaults))
@@ -103,8 +110,7 @@ def resolve(ready: Prepared, sizes: Tensor | None = None) -> Experiment:
             **_bits(entry, scheme, task),
             "average": scheme.average or None,
             "downlink_bits": None if scheme.baseline else scheme.downlink.bits,
-            "features": data.train.inputs.shape[1] - 1 if ready.images else None,  # small images have fewer than asked
-            "scattering_order": settings.scattering_order if ready.images else None,
+            **ready.front.settings,
         },
         "secure": _secure(scheme),
         "train": {
@@ -125,11 +131,11 @@ def resolve(ready: Prepared, sizes: Tensor | None = None) -> Experiment:
         "run": {"engine": engine.kind},
     }
     tables = {table: getattr(config, table).model_copy(update=keys) for table, keys in settled.items()}
-    names = (entry.name, config.data.name, ready.model_name, loss.name, config.model.metrics or "")
-    files = tuple(Path(n.rpartition(":")[0]) for n in names if ".py:" in n)
+    config = config.model_copy(update=tables)
+    files = tuple(Path(n.rpartition(":")[0]) for n in population.named(config) if ".py:" in n)
     notes = (*data.notes, *notes, *noted)
-    settled_config = config.model_copy(update=tables)
-    return Experiment(settled_config, task, scheme, engine, notes, files, entry.published, data=data)
+    known, front = about(ready), ready.front
+    return Experiment(config, task, scheme, engine, notes, files, entry.published, False, data, known, front)
 
 
 def _public(config: Config, data: DataSet, defaults: DataDefaults, batch: Samples | None) -> dict[str, Any]:

@@ -10,14 +10,9 @@ from pydantic import Field
 from hush.catalogue.settings import Count, Holder, SchemeTable, Table, TrainTable, extra, setting, shown
 
 MODES = ("simulated", "full")  # of a secure sum
-PATHS = (
-    "scheme.name",
-    "data.name",
-    "data.public",
-    "model.name",
-    "model.loss",
-    "model.metrics",
-)  # which may name a file
+# Which may name a file.
+PATHS = ("scheme.name", "scheme.features", "data.name", "data.public", "model.name", "model.loss", "model.metrics")
+PYTHON = "python"  # stands for an object that a Python program gave, which no file names
 
 
 class DataTable(Table):
@@ -25,8 +20,8 @@ class DataTable(Table):
 
     name: str = setting("A set by name, a schema.toml, an .npz, or file.py:function.", "fashion-mnist")
     clients: Count | None = setting("Registered clients.")
-    partition: Literal["iid", "shards", "dirichlet", "column", "pooled", "sites"] | None = setting(
-        "How rows are dealt to clients.", usual="iid"
+    partition: Literal["iid", "shards", "dirichlet", "column", "pooled", "sites", "own"] | None = setting(
+        "How rows are dealt to clients; own: as a Python program says.", usual="iid"
     )
     size: Count | None = setting("Rows of each client, with partition iid.")
     shards: Count | None = setting("Shards of each client, with partition shards.", usual=2)

@@ -100,6 +100,13 @@ def load(model: nn.Module, flat: Tensor) -> None:
             state[name].copy_(tensor)
 
 
+def loaded(model: nn.Module, flat: Tensor) -> nn.Module:
+    """A copy of the model with these weights."""
+    found = copy.deepcopy(model)
+    load(found, flat)
+    return found
+
+
 def glorot(model: nn.Module, seed: PublicSeed) -> nn.Module:
     """Initialise in place: weights uniform on ±sqrt(6 / (fan in + fan out)), biases zero.
 

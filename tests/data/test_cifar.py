@@ -19,7 +19,7 @@ from hush.data import cifar, known, packages, store
 from hush.data.fetch import Unavailable, fetch, obtain, ready
 from hush.data.known import CIFAR10, CIFAR100, File, Known, Package
 from hush.data.public import public_batch
-from hush.data.registry import load
+from hush.data.registry import dataset
 from hush.errors import Mistake
 
 TAR = "cifar-10-binary.tar.gz"
@@ -264,7 +264,7 @@ def put(name: str, like: Known, contents: dict[str, bytes], folder: Path, monkey
 
 def test_cifar10_is_colour_images_between_0_and_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put("cifar10", CIFAR10, CONTENTS, tmp_path, monkeypatch)
-    data = load("cifar10")
+    data = dataset("cifar10")
     assert data.train.inputs.shape == (10, 3, 32, 32)
     assert data.test.inputs.shape == (3, 3, 32, 32)
     assert data.train.inputs.dtype == torch.float32
@@ -282,7 +282,7 @@ def test_cifar100_has_the_fine_labels(tmp_path: Path, monkeypatch: pytest.Monkey
     train, test = rows(4, 2, 8), rows(2, 2, 9)
     train[:, 1] += 90
     put("cifar100", CIFAR100, {"train.bin": train.tobytes(), "test.bin": test.tobytes()}, tmp_path, monkeypatch)
-    data = load("cifar100")
+    data = dataset("cifar100")
     assert data.classes == 100
     assert data.train.targets.tolist() == train[:, 1].tolist()
     assert data.test.targets.tolist() == test[:, 1].tolist()

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from hush.data.registry import load
+from hush.data.registry import dataset
 from hush.errors import Mistake
 
 
@@ -26,7 +26,7 @@ def saved(folder: Path, **changed: Any) -> Path:
 
 def test_a_file_of_ones_own(tmp_path: Path) -> None:
     path = saved(tmp_path, hospital=np.array(list("abcabc")), other=np.zeros(4), wide=np.zeros((6, 2)))
-    data = load(str(path))
+    data = dataset(str(path))
     assert data.name == "mine"
     assert data.train.inputs.dtype == torch.float32
     assert data.train.inputs[5].tolist() == [10, 11]
@@ -40,7 +40,7 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
 
 def test_public_rows_and_float_targets(tmp_path: Path) -> None:
     values = {"y_train": np.linspace(0, 1, 6), "y_test": np.zeros(3), "y_public": np.zeros(2)}
-    data = load(saved(tmp_path, x_public=np.ones((2, 2)), **values))
+    data = dataset(saved(tmp_path, x_public=np.ones((2, 2)), **values))
     assert data.public is not None
     assert len(data.public) == 2
     assert data.train.targets.dtype == torch.float32
@@ -66,7 +66,7 @@ def test_public_rows_and_float_targets(tmp_path: Path) -> None:
 def test_arrays_that_do_not_fit(tmp_path: Path, changed: dict[str, Any], words: str) -> None:
     path = saved(tmp_path, **changed)
     with pytest.raises(Mistake, match=words) as caught:
-        load(path)
+        dataset(path)
     assert "\n" not in str(caught.value)
 
 
@@ -76,18 +76,18 @@ def test_a_file_that_is_cut_off(tmp_path: Path) -> None:
     for keep in (0, 1, 30, len(whole) // 2, len(whole) - 1):
         broken.write_bytes(whole[:keep])
         with pytest.raises(Mistake, match=r"not a whole .npz file"):
-            load(broken)
+            dataset(broken)
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 def test_one_changed_byte_never_changes_the_data_in_silence(tmp_path: Path, save: Any) -> None:
     save(tmp_path / "whole.npz", **arrays())
     whole = (tmp_path / "whole.npz").read_bytes()
-    want, broken, refused = load(tmp_path / "whole.npz"), tmp_path / "broken.npz", 0
+    want, broken, refused = dataset(tmp_path / "whole.npz"), tmp_path / "broken.npz", 0
     for place in range(0, len(whole), 7):
         broken.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
         try:
-            got = load(broken)
+            got = dataset(broken)
         except Mistake:
             refused += 1
             continue
@@ -100,11 +100,11 @@ def test_one_changed_byte_never_changes_the_data_in_silence(tmp_path: Path, save
 
 def test_a_missing_file_and_a_single_array(tmp_path: Path) -> None:
     with pytest.raises(Mistake, match="cannot be read"):
-        load(tmp_path / "none.npz")
+        dataset(tmp_path / "none.npz")
     (tmp_path / "folder.npz").mkdir()
     with pytest.raises(Mistake, match="cannot be read"):
-        load(tmp_path / "folder.npz")
+        dataset(tmp_path / "folder.npz")
     np.save(tmp_path / "one.npy", np.zeros(3))
     (tmp_path / "one.npy").rename(tmp_path / "one.npz")
     with pytest.raises(Mistake, match=r"not a whole .npz"):
-        load(tmp_path / "one.npz")
+        dataset(tmp_path / "one.npz")

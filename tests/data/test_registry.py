@@ -10,7 +10,7 @@ import torch
 from hush.data import known
 from hush.data.known import DIGITS, MNIST, File
 from hush.data.public import public_batch
-from hush.data.registry import load
+from hush.data.registry import dataset
 from hush.data.summary import summary
 from hush.errors import Mistake
 
@@ -20,7 +20,7 @@ def rows(inputs: torch.Tensor) -> set[bytes]:
 
 
 def test_digits_are_split_in_three_without_overlap() -> None:
-    data = load("digits")
+    data = dataset("digits")
     assert data.public is not None
     assert (len(data.train), len(data.test), len(data.public)) == (1374, 359, 64)
     assert data.train.inputs.shape[1:] == (1, 8, 8)
@@ -29,7 +29,7 @@ def test_digits_are_split_in_three_without_overlap() -> None:
     assert data.classes == len(data.train.targets.unique()) == 10
     # the 1,797 images are all different, so equal rows would mean that two parts share one
     assert len(rows(data.train.inputs) | rows(data.test.inputs) | rows(data.public.inputs)) == 1797
-    assert torch.equal(load("digits").train.inputs, data.train.inputs)
+    assert torch.equal(dataset("digits").train.inputs, data.train.inputs)
 
 
 def test_digits_keep_each_image_with_its_label() -> None:
@@ -39,7 +39,7 @@ def test_digits_keep_each_image_with_its_label() -> None:
     label = {
         (image / 16).astype(np.float32).tobytes(): t for image, t in zip(bundle.images, bundle.target, strict=True)
     }
-    data = load("digits")
+    data = dataset("digits")
     assert [label[x.numpy().tobytes()] for x in data.test.inputs] == data.test.targets.tolist()
 
 
@@ -53,7 +53,7 @@ def test_idx_sets_are_images_between_0_and_1(tmp_path: Path, monkeypatch: pytest
         files.append(File(file.name, len(content), hashlib.sha256(content).hexdigest()))
     monkeypatch.setenv("HUSH_DATA", str(tmp_path))
     monkeypatch.setitem(known.SETS, "mnist", dataclasses.replace(MNIST, files=tuple(files)))
-    data = load("mnist")
+    data = dataset("mnist")
     assert data.train.inputs.shape == (6, 1, 28, 28)
     assert data.test.inputs.shape == (2, 1, 28, 28)
     assert torch.equal(data.train.inputs[0, 0, 0, :3], torch.tensor([0, 1 / 255, 2 / 255]))
@@ -72,14 +72,14 @@ def test_idx_sets_are_images_between_0_and_1(tmp_path: Path, monkeypatch: pytest
 )
 def test_an_unknown_name_gets_the_nearest(name: str, nearest: str) -> None:
     with pytest.raises(Mistake, match=rf"'{name}' is not known \(the nearest is {nearest}\).*fashion-mnist, mnist"):
-        load(name)
+        dataset(name)
 
 
 def test_a_name_like_no_other() -> None:
     with pytest.raises(
         Mistake, match=r"'xyz' is not known: take one of fashion-mnist, mnist, cifar10, cifar100, digits"
     ):
-        load("xyz")
+        dataset("xyz")
 
 
 def test_a_public_batch_falls_back_to_digits_and_says_so() -> None:
@@ -91,7 +91,7 @@ def test_a_public_batch_falls_back_to_digits_and_says_so() -> None:
 
 
 def test_the_public_batch_of_digits_is_no_private_row() -> None:
-    data = load("digits")
+    data = dataset("digits")
     batch, note = public_batch("digits", 64, 0, (1, 8, 8))
     assert data.public is not None
     assert rows(batch.inputs) == rows(data.public.inputs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,15 +18,16 @@ from hush.data.records.features import Block
 from hush.data.records.places import FROM_PATH, digest, files
 from hush.data.records.queries import Answers
 from hush.data.records.rules import kept
-from hush.data.records.schema import Schema
+from hush.data.records.schema import Features, Schema
 from hush.data.records.sieve import Rule
-from hush.data.records.tables import open_table, reporting
+from hush.data.records.tables import ROW, open_table, reporting
 from hush.data.sparse import Sparse
 from hush.errors import Mistake
 from hush.random.seeds import PublicSeed
 
 Array = np.ndarray[Any, Any]
-FORMAT = "records 2"  # to be raised when the same files would become other features
+_KINDS = ("numeric", "categorical")
+FORMAT = "records 3"  # to be raised when the same files would become other features
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +36,8 @@ class Records:
 
     `groups` are the source columns with the number of features of each. `fitted` names, in words, what was taken from
     the data without noise. `patients` says which rows are of the same patient, where the schema names that column.
+    `settled` are the schema's features with all that was fitted written down, but for the list of codes, which ends
+    `names`. `rows` are the rows' numbers in the table, where they were just read.
     """
 
     inputs: Sparse
@@ -46,6 +49,8 @@ class Records:
     digest: str
     groups: tuple[tuple[str, int], ...]
     patients: Array | None = None
+    settled: Features | None = None
+    rows: Array | None = None
 
 
 def fingerprint(schema: Schema, asked: Answers | None = None) -> str:
@@ -77,14 +82,20 @@ def _called(path: Path) -> str:
     return f"{path.resolve().parent.name}/{path.name}"
 
 
-def build(schema: Schema, say: Callable[[str], None] = lambda line: None, asked: Answers | None = None) -> Records:
+def build(
+    schema: Schema,
+    say: Callable[[str], None] = lambda line: None,
+    asked: Answers | None = None,
+    filled: Mapping[str, str] | None = None,
+) -> Records:
     """Read the tables, keep what the rules keep, and make features: numbers, then categories, then codes by name.
 
-    `asked`: the answers to the schema's queries, where they are there already.
+    `asked`: the answers to the schema's queries, where they are there already. `filled`: columns that hold one value
+    in every row, in place of what the table has.
     """
     asked = queries.ask(schema) if asked is None else asked
     wanted, main = schema.features, schema.main
-    table = open_table(main, asked, main.client)
+    table = open_table(main, asked, main.client).filled(filled or {})
     columns = {
         table.check(column, f"features.{kind}")
         for kind in ("numeric", "categorical", "codes")
@@ -121,7 +132,16 @@ def build(schema: Schema, say: Callable[[str], None] = lambda line: None, asked:
         fingerprint(schema, asked),
         (*groups, *([("codes", len(found.names))] if found else [])),
         None if patients is None else patients.astype(np.int64),
+        _settled(blocks, wanted),
+        sieve.frame[ROW].to_numpy(),
     )
+
+
+def _settled(blocks: list[Block], wanted: Features) -> Features:
+    """The features with every bound and every list of levels as they came out."""
+    known = {block.group: block.settled for block in blocks}
+    parts: dict[str, Any] = {kind: {name: known[name] for name in getattr(wanted, kind)} for kind in _KINDS}
+    return wanted.model_copy(update=parts)
 
 
 def _sparse(blocks: list[Block], found: codes.Pairs | None, rows: int) -> Sparse:

@@ -14,17 +14,22 @@ from hush.data.records.sources import Main, written
 from hush.errors import Mistake
 
 Array = np.ndarray[Any, Any]
+_FLAT = 1e30  # the span of a column that has none
 
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Feature columns of every row: one `column` (within the block) and `value` per row. `fitted` is in words."""
+    """Feature columns of every row: one `column` (within the block) and `value` per row. `fitted` is in words.
+
+    `settled`: the column's part of a schema, with all that was fitted written down.
+    """
 
     group: str
     names: tuple[str, ...]
     column: Array
     value: Array
     fitted: tuple[str, ...] = ()
+    settled: Numeric | Categorical | None = None
 
 
 def check_numbers(sieve: Sieve, features: Features) -> None:
@@ -93,7 +98,17 @@ def numeric(sieve: Sieve, column: str, wanted: Numeric) -> Block:
     sieve.change(f"no {column}", sieve.table.text(column).is_null(), f"{column} is missing: taken as {how}")
     span = high - low
     scaled = np.clip((value - low) / span if span > 0 else value * 0, 0, 1)
-    return Block(column, (column,), np.zeros(len(value), np.int32), scaled.astype(np.float32), tuple(fitted))
+    settled = wanted.model_copy(
+        update={
+            # A column of one value stays 0, whatever a later row has.
+            **{"min": low, "max": high if span > 0 else low + _FLAT},
+            "missing": fill if wanted.missing == "median" else wanted.missing,
+            # Beyond a bound that is fitted lies no error of whoever writes a row later.
+            "outside": "clamp" if None in (wanted.min, wanted.max) else wanted.outside,
+        }
+    )
+    places = np.zeros(len(value), np.int32)
+    return Block(column, (column,), places, scaled.astype(np.float32), tuple(fitted), settled)
 
 
 def check_categories(sieve: Sieve, features: Features) -> None:
@@ -134,4 +149,5 @@ def categorical(sieve: Sieve, column: str, wanted: Categorical) -> Block:
     place = pl.when(other).then(pl.lit(wanted.other)).otherwise(pl.coalesce(text, pl.lit(wanted.unknown)))
     column_of = place.replace_strict(list(levels), range(len(levels)), return_dtype=pl.Int32)
     at = sieve.frame.select(column_of).to_series().to_numpy()
-    return Block(column, tuple(f"{column}={name}" for name in names), at, np.ones(len(at), np.float32), fitted)
+    shown, settled = tuple(f"{column}={name}" for name in names), wanted.model_copy(update={"levels": names})
+    return Block(column, shown, at, np.ones(len(at), np.float32), fitted, settled)

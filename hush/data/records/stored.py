@@ -15,7 +15,7 @@ import torch
 from hush.data import files
 from hush.data.records.building import Records, build, fingerprint
 from hush.data.records.queries import ask
-from hush.data.records.schema import Schema
+from hush.data.records.schema import Features, Schema
 from hush.data.records.sieve import Rule
 from hush.data.sparse import Sparse
 from hush.data.store import cache
@@ -54,6 +54,7 @@ def _write(path: Path, records: Records) -> None:
         "digest": records.digest,
         "groups": records.groups,
         "width": records.inputs.width,
+        "settled": None if records.settled is None else records.settled.model_dump(mode="json"),
     }
     tensors = {
         "starts": records.inputs.starts,
@@ -96,4 +97,5 @@ def _read(path: Path, key: str) -> Records | None:
         facts["digest"],
         tuple((group, count) for group, count in facts["groups"]),
         None if patients is None else patients.numpy(),
+        None if facts["settled"] is None else Features.model_validate(facts["settled"]),
     )

@@ -6,7 +6,7 @@ import csv
 import difflib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -116,6 +116,13 @@ class Table:
         if format is None:  # an ISO date; the time after it does not matter
             text, format = text.str.slice(0, 10), _DAY
         return text.str.strptime(pl.Date, format, strict=False)
+
+    def filled(self, values: Mapping[str, str]) -> Table:
+        """The same table with columns that hold one value in every row."""
+        if not values:
+            return self
+        lazy = self.lazy.with_columns(pl.lit(value).alias(column) for column, value in values.items())
+        return replace(self, lazy=lazy, kinds={**self.kinds, **dict.fromkeys(values, pl.String())})
 
 
 def _text(column: str, kind: pl.DataType) -> pl.Expr:

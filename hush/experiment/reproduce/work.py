@@ -196,10 +196,12 @@ def _tree(order: _Order) -> str:
 
 
 def _bound(order: _Order, found: "Callable[[str, int], DataSet]") -> Iterator[parallel.Message]:
+    from hush.experiment.given import Given
     from hush.experiment.resolving import build
 
     yield "round", "training on the public batch", 0, 0
-    bound = build(order.config, data=found(order.config.data.name, order.seed)).config.scheme.clip
+    known = Given(found(order.config.data.name, order.seed))
+    bound = build(order.config, given=known).config.scheme.clip
     assert isinstance(bound, float)
     facts = (Fact(*order.key, order.seed, "clip", round(bound, 5), results.commit(order.folder)),)
     yield "done", facts

@@ -24,7 +24,7 @@ def normalised(features: Tensor) -> Tensor:
     whole, done = features.shape[1] // GROUP * GROUP, []
     for part, size in ((features[:, :whole], GROUP), (features[:, whole:], features.shape[1] - whole)):
         if part.shape[1]:
-            groups = part.reshape(len(part), part.shape[1] // size, -1)
+            groups = part.reshape(part.shape[0], part.shape[1] // size, -1)
             groups = groups - groups.mean(2, keepdim=True)
             deviation = groups.square().mean(2, keepdim=True).sqrt()
             done.append((groups / (deviation + FLOOR)).reshape(part.shape))

@@ -48,7 +48,8 @@ class Front:
             raise Mistake(f"images of shape {tuple(images.shape[1:])} do not fit a front for {self.shape}: make one")
         out = torch.empty(len(images), self.width)
         done = 0
-        for found in _pieces(lambda piece: self.basis(_raw(self.scattering, piece)), images, progress):
+        channels = self.scattering.channels
+        for found in _pieces(lambda piece: self.basis(raw(self.scattering, piece, channels)), images, progress):
             out[done : done + len(found)] = found
             done += len(found)
         return out
@@ -83,7 +84,7 @@ def front(
 
     def fit() -> Tensor:
         made = procedural_images(MANY if size <= LARGE else FEW, small, PublicSeed(seed))
-        features = torch.cat(list(_pieces(lambda piece: _raw(scattering, piece), made, progress)))
+        features = torch.cat(list(_pieces(lambda piece: raw(scattering, piece, scattering.channels), made, progress)))
         basis = Basis.fit(features, MOST)
         return torch.cat([basis.mean[None], basis.directions.t()])
 
@@ -104,12 +105,12 @@ def _pieces(work: Callable[[Tensor], Tensor], images: Tensor, progress: Progress
         yield found
 
 
-def _raw(scattering: Scattering, images: Tensor) -> Tensor:
-    """Normalised scattering features, (n, numbers). Channels of an image are normalised apart."""
+def raw(scattering: Callable[[Tensor], Tensor], images: Tensor, channels: int) -> Tensor:
+    """Normalised scattering features, (n, numbers): `channels` of each channel of an image, normalised apart."""
     small = F.adaptive_avg_pool2d(images, _sides((images.shape[1], images.shape[2], images.shape[3])))
     found = scattering(small)
-    apart = found.reshape(-1, scattering.channels, *found.shape[2:])
-    return normalised(apart).reshape(len(images), -1)
+    apart = found.reshape(-1, channels, *found.shape[2:])
+    return normalised(apart).reshape(images.shape[0], -1)
 
 
 def _sides(shape: tuple[int, int, int]) -> tuple[int, int]:

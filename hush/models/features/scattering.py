@@ -82,8 +82,19 @@ class Scattering:
             pass
         return found.reshape(len(images), *shape)
 
+    def traced(self, images: Tensor) -> Tensor:
+        """The same in one go, without threads, as torch.export takes it."""
+        shape = self.shape(images.shape[1:])
+        bank = _bank(int(images.shape[2]), int(images.shape[3]), self.scales, self.angles)
+        found = torch.cat(self._parts(images.flatten(0, 1), bank, shape), 1)
+        return found.reshape(images.shape[0], *shape)
+
     def _piece(self, planes: Tensor, bank: "Bank", found: Tensor) -> None:
         """Some images, in one go."""
+        torch.cat(self._parts(planes, bank, found.shape[1:]), 1, out=found)
+
+    def _parts(self, planes: Tensor, bank: "Bank", shape: torch.Size) -> list[Tensor]:
+        """Their channels, which go side by side; `shape` ends with the sides of the features."""
         padded = planes[:, bank.rows][:, :, bank.columns]
         spectra = torch.fft.fft2(padded)
         parts = [bank.blur(padded, 0).unsqueeze(1)]
@@ -94,8 +105,8 @@ class Scattering:
             if self.order == 2 and j + 1 < self.scales:
                 second = torch.fft.fft2(moduli.flatten(0, 1))
                 wider = [bank.blur(bank.moduli(second, j, k), k) for k in range(j + 1, self.scales)]
-                behind.append(torch.cat(wider, 1).reshape(len(planes), -1, *found.shape[2:]))
-        torch.cat([*parts, *behind], 1, out=found)
+                behind.append(torch.cat(wider, 1).reshape(planes.shape[0], -1, *shape[-2:]))
+        return [*parts, *behind]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import torch
 from hush.data.fetch import tables
 from hush.data.records import Records, deal, premier, virtual
 from hush.data.records.schema import Deal
-from hush.data.registry import dealing, load, records
+from hush.data.registry import dataset, dealing, records
 from hush.data.sparse import Sparse
 from hush.errors import Mistake
 
@@ -96,7 +96,7 @@ def test_premier_virtual_shares_the_tables_of_premier_like(tmp_path: Path, monke
     assert dealing(path.with_name("schema.toml")) is None
     plain, dealt = records(path.with_name("schema.toml"), quiet), records(path, quiet)
     assert dealt.inputs.width < plain.inputs.width  # codes in fewer than 100 rows are gone
-    data = load("premier-virtual:0.001", quiet)
+    data = dataset("premier-virtual:0.001", quiet)
     assert data.public is not None
     assert len(data.public) == 356
     assert set(np.bincount(data.columns["client"])) == {203}

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from hush.data.partition import column
-from hush.data.registry import load, records
+from hush.data.registry import dataset, records
 from hush.data.sparse import Sparse
 from hush.errors import Mistake
 
@@ -20,7 +20,7 @@ def quiet(line: str) -> None:
 
 
 def test_the_example_is_ready_for_training() -> None:
-    data = load(EXAMPLE / "schema.toml", quiet)
+    data = dataset(EXAMPLE / "schema.toml", quiet)
     assert isinstance(data.train.inputs, Sparse)
     assert isinstance(data.test.inputs, Sparse)
     assert (data.name, data.classes, data.split) == ("schema", 2, "client")
@@ -37,7 +37,7 @@ def test_the_example_is_ready_for_training() -> None:
 
 
 def test_what_was_fitted_is_noted() -> None:
-    notes = load(EXAMPLE / "schema.toml", quiet).notes
+    notes = dataset(EXAMPLE / "schema.toml", quiet).notes
     assert "fitted on the records: medicines: its median, for missing values" in notes
     assert any("rare" in note or "at least 10 patients" in note for note in notes)
     assert not any("years" in note or "sex" in note for note in notes)  # their bounds and levels are given as public
@@ -45,14 +45,14 @@ def test_what_was_fitted_is_noted() -> None:
 
 
 def test_a_seed_draws_other_test_rows() -> None:
-    first, again, other = (load(EXAMPLE / "schema.toml", quiet, seed) for seed in (0, 0, 1))
+    first, again, other = (dataset(EXAMPLE / "schema.toml", quiet, seed) for seed in (0, 0, 1))
     assert torch.equal(first.test.inputs[:], again.test.inputs[:])
     assert first.test.inputs[:].tolist() != other.test.inputs[:].tolist()
     assert first.digest == other.digest
 
 
 def test_the_test_rows_are_not_for_training() -> None:
-    data, whole = load(EXAMPLE / "schema.toml", quiet), records(EXAMPLE / "schema.toml", quiet)
+    data, whole = dataset(EXAMPLE / "schema.toml", quiet), records(EXAMPLE / "schema.toml", quiet)
     both = torch.cat([data.train.inputs[:], data.test.inputs[:]])
     assert sorted(both.tolist()) == sorted(whole.inputs[:].tolist())
     assert int(data.train.targets.sum() + data.test.targets.sum()) == int(whole.targets.sum())
@@ -64,7 +64,7 @@ def test_too_few_rows_for_a_test(tmp_path: Path) -> None:
         '[table]\npath = "a.csv"\nclient = "site"\nlabel = "died"\n[features]\nnumeric = { x = {} }\n'
     )
     with pytest.raises(Mistake, match=r"schema s.toml: no client has the 3 rows"):
-        load(tmp_path / "s.toml", quiet)
+        dataset(tmp_path / "s.toml", quiet)
 
 
 def test_the_example_holds_what_it_is_there_to_show(tmp_path: Path) -> None:
@@ -81,4 +81,4 @@ def test_the_example_holds_what_it_is_there_to_show(tmp_path: Path) -> None:
         assert remedy in plain
         schema.write_text(plain.replace(remedy, ""))
         with pytest.raises(Mistake, match=words):
-            load(schema, quiet)
+            dataset(schema, quiet)

@@ -10,7 +10,7 @@ from hush.data import store
 from hush.data.fetch import fetch, ready, tables
 from hush.data.known import PREMIER, known
 from hush.data.records import build, premier, read_schema, synthetic
-from hush.data.registry import load
+from hush.data.registry import dataset
 from hush.data.sparse import Sparse
 from hush.errors import Mistake
 from hush.random.seeds import PublicSeed
@@ -201,13 +201,13 @@ def test_it_is_fetched_into_the_cache(tmp_path: Path) -> None:
 
 
 def test_it_loads_by_its_name() -> None:
-    data = load("premier-like:0.001", quiet)
+    data = dataset("premier-like:0.001", quiet)
     assert isinstance(data.train.inputs, Sparse)
     assert (len(data.train) + len(data.test), data.train.inputs.width) == (1223, 24_428)
     assert data.split == "client"
     assert len(set(data.columns["client"])) == 8
     assert data.notes[0] == PREMIER.notes[0]
-    again = load("premier-like:0.001", quiet, seed=1)
+    again = dataset("premier-like:0.001", quiet, seed=1)
     assert len(again.train) == len(data.train)
     assert not np.array_equal(again.train.inputs.starts, data.train.inputs.starts)  # other rows are held out
 

@@ -1,0 +1,202 @@
+"""hush.fit: a run of the command line in one call of Python, with objects in place of names."""
+
+import json
+import runpy
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import hush
+from hush.cli import main
+from hush.experiment import config
+from hush.experiment.resolving import build
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+BUDGET = {"epsilon": 8, "delta": 1e-3, "rounds": 3}
+
+
+def command(monkeypatch, capsys, *words):
+    """The last row that `hush run` prints."""
+    monkeypatch.setattr(sys, "argv", ["hush", "run", *map(str, words), "--json"])
+    with pytest.raises(SystemExit) as end:
+        main()
+    out, err = capsys.readouterr()
+    assert end.value.code == 0, err
+    return json.loads(out)
+
+
+def timeless(row):
+    return {key: value for key, value in row.items() if key not in ("seconds", "path")}
+
+
+@pytest.fixture
+def table():
+    """(train, test): 500 and 100 rows of 6 numbers, of two classes."""
+    x = torch.randn(600, 6, generator=torch.Generator().manual_seed(0))
+    y = (x[:, 0] + x[:, 1] > 0).long()
+    return (x[:500], y[:500]), (x[500:], y[500:])
+
+
+OWN = """
+import torch
+
+def load():
+    x = torch.randn(600, 6, generator=torch.Generator().manual_seed(0))
+    y = (x[:, 0] + x[:, 1] > 0).long()
+    return (x[:500], y[:500]), (x[500:], y[500:])
+
+def wide(rows):
+    return torch.cat([rows, rows.square(), rows.abs()], dim=1)
+"""
+
+
+def wide(rows):
+    return torch.cat([rows, rows.square(), rows.abs()], dim=1)
+
+
+def test_the_recommended_scheme_is_the_command_lines(table, tmp_path, monkeypatch, capsys):
+    """To the last digit, with a head on the rows and no network to give; and nothing is left on the disk."""
+    monkeypatch.chdir(tmp_path)
+    run = hush.fit(table, "hush", clients=100, **BUDGET)
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "own.py").write_text(OWN)
+    words = ("--data", "own.py:load", "--clients", 100, "--epsilon", 8, "--delta", 1e-3, "--rounds", 3)
+    last = command(monkeypatch, capsys, "hush", *words, "--out", "r")
+    assert timeless(run.rounds[-1]) == timeless(last)
+    assert run.score.auroc == last["auroc"]
+    assert run.epsilon == last["epsilon"]
+    assert run.epsilon["model"] <= 8
+    assert run.config.model.name == "head"
+    found = run.predict(table[1][0])
+    assert float((found == table[1][1]).double().mean()) == run.score.accuracy == last["accuracy"]
+    assert "differential privacy, client level" in run.statement
+
+
+def test_features_of_ones_own(table, tmp_path, monkeypatch, capsys):
+    """A function in Python or in a file: the same run, the model takes raw rows, the card says on whose word."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.py").write_text(OWN)
+    run = hush.fit(table, "hush", clients=100, features=wide, **BUDGET)
+    words = ("--data", "own.py:load", "--clients", 100, "--epsilon", 8, "--delta", 1e-3, "--rounds", 3)
+    last = command(monkeypatch, capsys, "hush", *words, "--features", "own.py:wide", "--out", "r")
+    assert timeless(run.rounds[-1]) == timeless(last)
+    assert run.model.network[1].in_features == 3 * 6 + 1
+    assert run.model(table[1][0].numpy()).shape == (100, 2)
+    assert any("python, public and made without the clients' data on the word of" in note for note in run.notes)
+    (said,) = (
+        note for note in json.loads((tmp_path / "r/privacy.json").read_text())["card"]["unnoised"] if "wide" in note
+    )
+    assert "epsilon does not count" in said
+    model = hush.load("r")
+    assert torch.equal(model.predict(table[1][0]), run.predict(table[1][0]))
+
+
+@pytest.mark.parametrize(
+    ("function", "sentence"),
+    [
+        (lambda rows: rows[:, 0], "return one row of numbers for each"),
+        (lambda rows: rows / 0, "hold NaN or infinity"),
+        (lambda rows: rows.nothing, "fail: AttributeError"),
+    ],
+)
+def test_features_that_are_none(table, function, sentence):
+    with pytest.raises(hush.Mistake, match=sentence):
+        hush.fit(table, "hush", clients=100, features=function, **BUDGET)
+
+
+def task(table, **more):
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 2))
+    split = [list(range(n, n + 5)) for n in range(0, 500, 5)]
+    return hush.Task(net, nn.functional.cross_entropy, table[0], split, table[1], table[0], **more)
+
+
+def test_a_task_with_a_network(table, tmp_path):
+    """Its own model, loss and split; epsilon becomes noise; a directory that goes on after it was stopped."""
+    mine = task(table)
+    before = [weight.clone() for weight in mine.model.parameters()]
+    given = {"cohort": 20, "clip": 0.5, "ratio": 0.2, **BUDGET}
+    run = hush.fit(mine, "fl-top-dp", **given)
+    assert all(map(torch.equal, before, mine.model.parameters()))
+    assert run.task.split is mine.split
+    assert run.config.data.partition == "own"
+    assert 7 < run.epsilon["model"] <= 8
+    kept = hush.fit(mine, "fl-top-dp", **given, out=tmp_path / "r")
+    assert [timeless(row) for row in kept.rounds] == [timeless(row) for row in run.rounds]
+    assert kept.card == run.card
+    again = hush.fit(mine, "fl-top-dp", **given, out=tmp_path / "r", resume=True)
+    assert torch.equal(again.model(table[1][0]), run.model(table[1][0]))
+    with pytest.raises(hush.Mistake, match="already holds a run"):
+        hush.fit(mine, "fl-top-dp", **given, out=tmp_path / "r")
+    with pytest.raises(hush.Mistake, match=r"give it, as in hush\.load\(run, model=network\)"):
+        hush.load(tmp_path / "r")
+    loaded = hush.load(tmp_path / "r", model=task(table).model)
+    assert torch.equal(loaded.predict(table[1][0]), run.predict(table[1][0]))
+    with pytest.raises(hush.Mistake, match="given by a Python program"):
+        build(config.read(tmp_path / "r" / "config.toml"))
+
+
+def test_a_scheme_on_features_refuses_a_network(table):
+    with pytest.raises(hush.Mistake, match=r"hush trains a linear head .*hush\.fit\(\(task\.train, task\.test\)"):
+        hush.fit(task(table), "hush", **BUDGET)
+    scheme = hush.scheme("hush", noise=1.0, sampling=hush.Poisson(0.2))
+    with pytest.raises(hush.Mistake, match=r"trains a linear head on public features.*take hush\.fit\(\(train, test\)"):
+        next(hush.rounds(scheme, task(table), rounds=1))
+    assert next(hush.rounds(scheme, task(table, featured=True), rounds=1)).round == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"epsilom": 2}, "epsilom=2: there is no such setting: did you mean epsilon"),
+        ({"epsilon": -1, "delta": 1e-3}, "scheme.epsilon = -1 must be between"),
+        ({"directions": 3}, "it is now features"),
+        ({"epsilon": 1}, "needs a delta"),
+        ({"name": "x"}, "is a setting of several tables"),
+        ({"clients": 3, "split": [[0], [1]]}, "data.clients is given and the split says who holds what"),
+        ({"resume": True, **BUDGET}, "resume=True needs out"),
+        ({"scheme.name": "hush"}, "scheme.name is an argument of its own"),
+        ({"features": "wide", **BUDGET}, "must be how many there are, or file.py:function"),
+    ],
+)
+def test_refused(table, given, sentence):
+    with pytest.raises(hush.Mistake, match=sentence):
+        hush.fit(table, "hush", **given)
+
+
+def test_data_that_are_none():
+    with pytest.raises(hush.Mistake, match="data of type int is not known"):
+        hush.fit(3, "hush", **BUDGET)
+    with pytest.raises(hush.Mistake, match="must be a name"):
+        hush.fit("digits", hush.scheme("fl-std"))
+
+
+def test_settings_have_the_names_of_the_options(table):
+    """secure=True is --secure, noise is [scheme]'s, and what two tables have goes by both names."""
+    given = {"clients": 40, "cohort": 20, "noise": 1.0, "delta": 1e-3, "rounds": 2, "sampling": "fixed"}
+    run = hush.fit(table, "hush", secure=True, **given, **{"secure.noise": "gaussian"})
+    assert (run.config.secure.mode, run.config.secure.noise, run.config.scheme.noise) == ("simulated", "gaussian", 1.0)
+    assert run.config.sampling.kind == "fixed"
+
+
+def test_the_census_example(tmp_path, monkeypatch, capsys):
+    """On a made-up table of its shape."""
+    random = np.random.default_rng(0)
+    words = ["a", "b", "c"]
+    lines = []
+    for _ in range(4200):
+        row = [str(n) for n in random.integers(0, 50, 14)]
+        for place in (1, 3, 5, 6, 7, 8, 9, 13):
+            row[place] = str(random.choice(words))
+        lines.append(", ".join([*row, ">50K" if row[1] == "a" else "<=50K"]))
+    (tmp_path / "adult.data").write_text("\n".join(lines) + "\n\n")
+    monkeypatch.setattr(sys, "argv", ["adult.py", str(tmp_path / "adult.data")])
+    runpy.run_path(str(EXAMPLES / "adult.py"))
+    said = capsys.readouterr().out
+    assert float(said.split()[1].rstrip(",")) > 0.95
+    code = [line for line in (EXAMPLES / "adult.py").read_text().splitlines()[1:] if line]
+    assert len(code) <= 15
