@@ -60,7 +60,8 @@ def public_bound(found: Entry, settings: Settings, task: Registered, seed: Publi
     norms = []
     for draw in range(1 if scheme.coordinates.fixed else SETS):
         live = scheme.coordinates.draw(public.problem, seed, -1 - draw, None)
-        update = scheme.trainer.fit(block, Plan(-1 - draw, weights, live))
+        pool = scheme.coordinates.pool(public.problem, seed)
+        update = scheme.trainer.fit(block, Plan(-1 - draw, weights, live, pool=pool, joint=scheme.joint))
         for stage, after in zip(scheme.stages, scheme.specs(update.shape[1])[1:], strict=True):
             if after.l2 < float("inf"):  # the clip itself: what it bounds is what is measured
                 break

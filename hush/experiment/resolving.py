@@ -103,6 +103,7 @@ def resolve(ready: Prepared, sizes: Tensor | None = None) -> Experiment:
             **{key: getattr(settings, key) if entry.has(key) else None for key in OWN},
             **_bits(entry, scheme, task),
             "average": scheme.average or None,
+            "blocks": settings.blocks if scheme.joint else None,
             "downlink_bits": None if scheme.baseline else scheme.downlink.bits,
             "features": data.train.inputs.shape[1] - 1 if ready.images else None,  # small images have fewer than asked
             "scattering_order": settings.scattering_order if ready.images else None,
@@ -112,6 +113,7 @@ def resolve(ready: Prepared, sizes: Tensor | None = None) -> Experiment:
             "rate": settings.rate if entry.has("rate") else None,
             "steps": settings.steps if entry.has("steps") and not settings.epochs else None,
             "epochs": settings.epochs,
+            "ridge": settings.ridge,
             "batch": (settings.batch or "all") if entry.has("batch") else None,
             # A share that was not given is not written either: a resumed run is to say again where it is from.
             "balance": loss.balance,
