@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from hush.models.measures.own import OwnMetrics
     from hush.models.metrics import evaluate
     from hush.parts.aggregators import BitVote, SecureSum
+    from hush.parts.blocks import Blocks
     from hush.parts.coordinates import Only, RandomK, TopK, Vote
     from hush.parts.downlink import Coarse
     from hush.parts.registry import from_json
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
         Weigh,
     )
     from hush.parts.steps import Momentum, SignStep, Stay
-    from hush.parts.trainers import Dpsgd, Sgd
+    from hush.parts.trainers import Dpsgd, Ridge, Sgd
     from hush.privacy.ledger import Ledger
     from hush.random.seeds import PublicSeed, SecretSeed
 
@@ -65,6 +66,7 @@ __all__ = [
     "All",
     "Average",
     "BitVote",
+    "Blocks",
     "Clip",
     "Cluster",
     "Coarse",
@@ -95,6 +97,7 @@ __all__ = [
     "RandomK",
     "Refused",
     "Report",
+    "Ridge",
     "Rotate",
     "Run",
     "Samples",
@@ -160,6 +163,7 @@ _HOMES = {
     "hush.models.measures.own": "OwnMetrics",
     "hush.models.metrics": "evaluate",
     "hush.parts.aggregators": "BitVote SecureSum",
+    "hush.parts.blocks": "Blocks",
     "hush.parts.coordinates": "Only RandomK TopK Vote",
     "hush.parts.downlink": "Coarse",
     "hush.parts.registry": "from_json",
@@ -167,7 +171,7 @@ _HOMES = {
     "hush.parts.stages": "AdaptiveClip Clip CorrelatedNoise FixedPoint IntegerNoise Noise PoissonBinomial Qsgd"
     " Quantise Rotate Sense ServerNoise Sign TopFeedback TwoBit Weigh",
     "hush.parts.steps": "Momentum SignStep Stay",
-    "hush.parts.trainers": "Dpsgd Sgd",
+    "hush.parts.trainers": "Dpsgd Ridge Sgd",
     "hush.privacy.ledger": "Ledger",
     "hush.random.seeds": "PublicSeed SecretSeed",
 }

@@ -64,7 +64,8 @@ def public_bound(found: Entry, settings: Settings, task: Registered, seed: Publi
     norms = []
     for draw in range(1 if scheme.coordinates.fixed else SETS):
         live = scheme.coordinates.draw(public.problem, seed, -1 - draw, None)
-        update, _, _ = _bounded(scheme, block, Plan(-1 - draw, weights, live))
+        pool = scheme.coordinates.pool(public.problem, seed)
+        update, _, _ = _bounded(scheme, block, Plan(-1 - draw, weights, live, pool=pool, joint=scheme.joint))
         norms.append(float(torch.linalg.vector_norm(update.double())))
     bound = float(np.median(norms))
     if not 0 < bound < float("inf"):

@@ -10,6 +10,7 @@ from hush.core.plain import Average
 from hush.core.protocols import Sampling, Stage
 from hush.core.scheme import Scheme
 from hush.errors import Mistake
+from hush.parts.blocks import Blocks, Interleave
 from hush.parts.sampling import Fixed, Poisson
 from hush.parts.stages import Clip, CorrelatedNoise, Noise, PoissonBinomial, ServerNoise
 from hush.privacy.events import Level
@@ -143,6 +144,9 @@ class Entry:
         base = self.build(settings)
         if base.step == Average():
             base = replace(base, step=settings.step())
+        if settings.blocks > 1:
+            together: Interleave = "columns" if self.featured else "weights"
+            base = replace(base, coordinates=Blocks(settings.blocks, base.coordinates, together))
         if settings.average:
             base = replace(base, average=settings.average)
         if self.featured:

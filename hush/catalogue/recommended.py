@@ -9,7 +9,7 @@ from hush.parts.stages import Clip
 
 def linear_head(k: Settings) -> Scheme:
     """A linear head on public features of the data trains and travels both ways; nothing is protected."""
-    return Scheme(k.sgd(), k.cohorts())
+    return Scheme(k.linear(), k.cohorts())
 
 
 def _head(name: str, usual: dict[str, object], protection: Protection = SHARES) -> Entry:

@@ -79,6 +79,9 @@ class SchemeTable(Table):
     average: Annotated[float, Field(ge=0, lt=1)] | None = setting(
         "What the released model, an average over the rounds, keeps of the one before.", usual=0.0, of="travels"
     )
+    blocks: Count | None = setting(
+        "Blocks of the weights that travel up in turn, one a round; all train and travel down.", usual=1, of="travels"
+    )
     downlink_bits: Literal[2, 4, 8, 32] | None = setting(
         "Bits per weight on the downlink; what is rounded off stays for the next round.", usual=32, of="travels"
     )
@@ -97,6 +100,9 @@ class TrainTable(Table):
     steps: Count | None = setting("Local SGD steps a round.", usual=5, of="part")
     epochs: Count | None = setting("Passes over a client's rows a round, instead of steps.", of="part")
     batch: Count | Literal["all"] | None = setting("Rows of a local batch, or all.", usual=10, of="part")
+    ridge: Positive | None = setting(
+        "One ridge solve in place of steps, where the model is linear: its gamma.", of="features"
+    )
     probe: Count = setting("Steps on public data that select the Top-K.", 5, of="part")
     balance: Literal["none", "weights", "downsample", "rates"] | None = setting(
         "What is done about a rare class.", usual="none", of="part"

@@ -12,7 +12,7 @@ from hush.parts.downlink import Coarse
 from hush.parts.sampling import Fixed
 from hush.parts.stages import AdaptiveClip, Clip
 from hush.parts.steps import Momentum
-from hush.parts.trainers import Balance, Divisor, Dpsgd, Sgd
+from hush.parts.trainers import Balance, Divisor, Dpsgd, Ridge, Sgd
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,7 @@ class Settings:
     steps: int | None = usual("steps")
     epochs: int | None = None
     batch: int | None = usual("batch")
+    ridge: float | None = None
     probe: int = usual("probe")
     clip: Clip | AdaptiveClip = AdaptiveClip()
     noise: float | None = None
@@ -48,6 +49,7 @@ class Settings:
     momentum: float | None = None
     server_rate: float | None = None
     average: float = usual("average")
+    blocks: int = usual("blocks")
     downlink_bits: int | None = None
     features: int | None = None
     scattering_order: int = usual("scattering_order")
@@ -56,6 +58,10 @@ class Settings:
     def sgd(self, free: bool = False) -> Sgd:
         """Local training; `free` lets weights train that do not travel."""
         return Sgd(self.rate, None if self.epochs else self.steps, self.batch, free, self.epochs, self.balance)
+
+    def linear(self) -> Ridge | Sgd:
+        """Local training of a linear model: steps, or one solve."""
+        return self.sgd() if self.ridge is None else Ridge(self.ridge, self.rate)
 
     def downlink(self) -> Downlink:
         """How the weights travel to the clients."""

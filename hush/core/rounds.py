@@ -200,14 +200,14 @@ class _Loop:
         charges: list[Payment] = []
         if number == 1:
             state = self._elect(state, charges)
-        if not self.scheme.coordinates.fixed:
-            state = replace(state, live=self.scheme.coordinates.draw(self.task.problem, self.seed, number, None))
-        got, downlink_error = self.scheme.send(number, state.weights, state.live, state.downlink_error)
+        state = self._turn(state, number)
+        pool = self.scheme.coordinates.pool(self.task.problem, self.seed)
+        got, downlink_error = self.scheme.send(number, state.weights, state.live, state.downlink_error, pool)
         try:
             total, plan = self._gather(self.scheme, replace(state, weights=got), number, "update", charges)
         except Aborted as aborted:
             state.memory.discard()
-            average = self.scheme.averaged(state.average, state.weights, number)
+            average = self.scheme.averaged(state.average, state.weights, number, state.live)
             state = replace(state, average=average)
             return self._close(state, number, charges), 0, str(aborted), aborted.refused, None
         moved, optimizer = self.scheme.move(state.weights, plan, total, state.optimizer)
@@ -217,7 +217,7 @@ class _Loop:
                 " checkpoint: lower the training rate or check the model and the data for NaN"
             )
         clip = total.clip if total.clip is not None else state.clip
-        average = self.scheme.averaged(state.average, moved, number)
+        average = self.scheme.averaged(state.average, moved, number, state.live)
         state = replace(
             state, weights=moved, clip=clip, optimizer=optimizer, average=average, downlink_error=downlink_error
         )
@@ -229,8 +229,15 @@ class _Loop:
             if self.scheme.poll(self.task.layout) is not None:
                 raise Mistake("the server stopped while clients voted on the coordinates: begin a new run")
             state = self._elect(state, [])
-        state = replace(state, average=self.scheme.averaged(state.average, state.weights, number))
+        state = self._turn(state, number)
+        state = replace(state, average=self.scheme.averaged(state.average, state.weights, number, state.live))
         return self._close(state, number, []), 0, f"round {number}: the server was stopped in it", (), None
+
+    def _turn(self, state: State, number: int) -> State:
+        """The state with the round's own coordinates, where they are not fixed."""
+        if self.scheme.coordinates.fixed:
+            return state
+        return replace(state, live=self.scheme.coordinates.draw(self.task.problem, self.seed, number, None))
 
     def _elect(self, state: State, charges: list[Payment]) -> State:
         """The vote on the coordinates, for a scheme that has one, and the set where it is fixed."""
@@ -254,7 +261,8 @@ class _Loop:
         floor = round((1 - scheme.tolerance) * len(cohort), 9)  # 0.3 of 10 is 3, whatever the last bit
         seats = self.seed.generator("seats", number).permutation(len(cohort)) if scheme.seated else None
         mean = sampling.cohort(population)
-        plan = Plan(number, state.weights, state.live, mean, floor, spec.clip, seats, scheme.spare)
+        pool = scheme.coordinates.pool(self.task.problem, self.seed)
+        plan = Plan(number, state.weights, state.live, mean, floor, spec.clip, seats, scheme.spare, pool, scheme.joint)
         event = scheme.event(plan, self.task, label)
         if event is not None:
             # On disk before anything leaves a client; an aborted round stays charged.

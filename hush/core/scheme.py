@@ -87,6 +87,11 @@ class Scheme:
         return self.coordinates.fixed
 
     @property
+    def joint(self) -> bool:
+        """Whether they are parts, in turn, of a set that trains as a whole."""
+        return self.coordinates.joint
+
+    @property
     def private(self) -> bool:
         """Whether a guarantee stands on noise."""
         return self.level is not None
@@ -109,12 +114,17 @@ class Scheme:
         return self.aggregator.secrecy is not None
 
     def send(
-        self, round: int, weights: Tensor, live: Tensor | None, downlink_error: Tensor | None
+        self,
+        round: int,
+        weights: Tensor,
+        live: Tensor | None,
+        downlink_error: Tensor | None,
+        pool: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None]:
         """The model as clients get it, and the downlink error from then on; in round 1 they have it already."""
         if round <= 1:
             return weights, downlink_error
-        place = sent_down(self.coordinates, live)
+        place = sent_down(self.coordinates, live, pool)
         row, downlink_error = self.downlink.send(weights[place], downlink_error)
         return (
             (row, downlink_error) if isinstance(place, slice) else (weights.index_copy(0, place, row), downlink_error)
@@ -196,17 +206,30 @@ class Scheme:
         divisor = self._divisor(plan, total)
         if not divisor:
             return weights, optimizer
-        return self.step.move(weights, plan.live, total.body / divisor, optimizer)
+        live, mean = plan.live, total.body / divisor
+        if live is None or not self.joint:
+            return self.step.move(weights, live, mean, optimizer)
+        # What the step keeps of a coordinate waits until its turn comes again.
+        moved, kept = self.step.move(weights, live, mean, None if optimizer is None else optimizer[live])
+        if kept is None:
+            return moved, None
+        whole = kept.new_zeros(weights.numel()) if optimizer is None else optimizer
+        return moved, whole.index_copy(0, live, kept)
 
-    def averaged(self, before: Tensor | None, weights: Tensor, rounds: int) -> Tensor | None:
-        """The average after so many rounds: a <- b a + (1 - b) w, divided by 1 - b^rounds; None where there is none."""
-        b = self.average
+    def averaged(self, before: Tensor | None, weights: Tensor, round: int, live: Tensor | None = None) -> Tensor | None:
+        """The average after n rounds: a <- b a + (1 - b) w, divided by 1 - b^n; None where there is none.
+
+        Where coordinates take turns, it is of those of the round, and n is how often they were live.
+        """
+        b, n = self.average, self.coordinates.visits(round)
         if not b:
             return None
         if before is None:
             return weights.clone()
-        kept = (b - b**rounds) / (1 - b**rounds)
-        return torch.lerp(weights, before, kept)
+        kept = (b - b**n) / (1 - b**n)
+        if live is None or not self.joint:
+            return torch.lerp(weights, before, kept)
+        return before.index_copy(0, live, torch.lerp(weights[live], before[live], kept))
 
     def probabilities(self, task: Registered) -> npt.NDArray[np.float64] | None:
         """Of each client, a record's probability to be in a batch; None where records are not what is protected."""

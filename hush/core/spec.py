@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch import Tensor
 
 from hush.core.memory import Kept
@@ -55,6 +56,9 @@ class Plan:
     the noise. `seats` are the places in the cohort of the clients that the plan goes to, in a public random order,
     where the scheme asks for them. `spare` is the tolerated part of a cohort, which the floor leaves out: all shares
     of a cohort together have 1 / (1 - spare) times the variance of `floor` shares, whatever its size.
+
+    `live` are the coordinates that travel up, None is all. With `joint` they are a part of those that train and travel
+    down, the `pool` (None: all).
     """
 
     round: int
@@ -65,6 +69,19 @@ class Plan:
     clip: float | None = None
     seats: Members | None = None
     spare: float = 0.0
+    pool: Tensor | None = None
+    joint: bool = False
+
+    @property
+    def trained(self) -> Tensor | None:
+        """The coordinates that train, None is all."""
+        return self.pool if self.joint else self.live
+
+    def reported(self, updates: Tensor) -> Tensor:
+        """Of updates of what trains, one row per client, those of the live coordinates."""
+        if not self.joint or self.live is None:
+            return updates
+        return updates[:, self.live if self.pool is None else torch.searchsorted(self.pool, self.live)]
 
     @property
     def drawn(self) -> int:

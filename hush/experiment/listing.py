@@ -63,8 +63,8 @@ def describe(name: str) -> dict[str, Any]:
     values = Settings(**{"clip": Clip(1.0), **found.settings, "noise": 1.0})  # any noise: it has no default
     scheme, shape = found.scheme(values), torch.Size((1, 28, 28))
     model = head(torch.Size(((values.features or 0) + 1,)), 10) if found.featured else cnn(shape, 10)
-    sent = scheme.coordinates.count(Layout.of(model))
-    spec, down = scheme.specs(sent)[-1], sent if scheme.coordinates.fixed else WEIGHTS
+    layout = Layout.of(model)
+    spec, down = scheme.specs(scheme.coordinates.count(layout))[-1], scheme.coordinates.down(layout)
     up_bits, down_bits = 8 * spec.form.length(spec.size), 8 * scheme.downlink.form.length(down)
     shown = {
         "name": found.name,

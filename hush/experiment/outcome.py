@@ -75,13 +75,16 @@ def clipping(experiment: Experiment, state: State) -> dict[str, Any] | None:
     dealt = torch.from_numpy(PublicSeed(seed).generator("trial of the clip").permutation(len(rows)))
     split = Split.of([dealt[size * n : size * (n + 1)] for n in range(trials)])
     made_up = Task(task.model, task.loss, rows, split, public=task.problem.public)
-    length, bound, said = together(made_up.problem, rows, state.live), math.inf, dict[str, str]()
+    pool = scheme.coordinates.pool(task.problem, PublicSeed(seed))
+    trained = pool if scheme.joint else state.live
+    length, bound, said = together(made_up.problem, rows, trained), math.inf, dict[str, str]()
     for when, weights in (("first", flatten(task.model)), ("last", state.weights.clone())):
         clipped = 0
         for first in range(0, trials, length):
             members = np.arange(first, min(first + length, trials))
             block = made_up.block(members, SecretSeed.simulated(seed), Memory())
-            found = lengths(scheme, block, Plan(-1, weights, state.live, clip=state.clip), experiment.engine)
+            plan = Plan(-1, weights, state.live, clip=state.clip, pool=pool, joint=scheme.joint)
+            found = lengths(scheme, block, plan, experiment.engine)
             if found is None:
                 return None
             clipped, bound = clipped + int((found.norms > found.bound).sum()), found.bound

@@ -109,6 +109,7 @@ def resolve(ready: Prepared, sizes: Tensor | None = None) -> Experiment:
             **{key: getattr(settings, key) if entry.has(key) else None for key in OWN},
             **_bits(entry, scheme, task),
             "average": scheme.average or None,
+            "blocks": settings.blocks if scheme.joint else None,
             "downlink_bits": None if scheme.baseline else scheme.downlink.bits,
             **ready.front.settings,
         },
@@ -117,6 +118,7 @@ def resolve(ready: Prepared, sizes: Tensor | None = None) -> Experiment:
             "rate": settings.rate if entry.has("rate") else None,
             "steps": settings.steps if entry.has("steps") and not settings.epochs else None,
             "epochs": settings.epochs,
+            "ridge": settings.ridge,
             "batch": (settings.batch or "all") if entry.has("batch") else None,
             # A share that was not given is not written either: a resumed run is to say again where it is from.
             "balance": loss.balance,

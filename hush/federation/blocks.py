@@ -80,7 +80,7 @@ class Blocks:
         if lost is not None:
             kept = [place for place, client in enumerate(cohort.tolist()) if not lost(plan.round, client)]
             cohort, plan = cohort[kept], plan.to(kept)
-        length = self.block or together(task.problem, task.train, plan.live)
+        length = self.block or together(task.problem, task.train, plan.trained)
         blocks = [slice(first, first + length) for first in range(0, len(cohort), length)]
         work = Work(scheme, plan, cohort, secret, self.engine)
 

@@ -76,7 +76,7 @@ def round_of(data: bytes) -> int:
 def pack_plan(plan: Plan, coordinates: Coordinates, form: Form = FLOATS, charter: bytes = NOBODY) -> Message:
     """What travels down to a client; with seats the plan is one client's. `charter` is what its digest begins with."""
     indices = plan.live if plan.live is not None and not coordinates.derivable else None
-    values = plan.weights[sent_down(coordinates, plan.live)] if plan.round > 1 else plan.weights[:0]
+    values = plan.weights[sent_down(coordinates, plan.live, plan.pool)] if plan.round > 1 else plan.weights[:0]
     count = 0 if indices is None else indices.numel()
     clip = math.nan if plan.clip is None else plan.clip
     seat = b"" if plan.seats is None else SEAT.pack(*plan.seats)
@@ -98,8 +98,9 @@ def unpack_plan(
     seated: bool = False,
     form: Form = FLOATS,
     charter: bytes = NOBODY,
+    pool: Tensor | None = None,
 ) -> Plan:
-    """At the client: the plan, from the initial weights and, where it can be derived, the live set."""
+    """At the client: the plan, from the initial weights and, where they can be derived, the live set and its pool."""
     fields, body = _open(data, PLAN, kind=3 if seated else 1, name="plan", bits=form.bits)
     round, count, size, cohort, floor, clip, named = fields
     if named != charter:
@@ -125,7 +126,7 @@ def unpack_plan(
             raise Refused(f"plan of round {round} names its coordinates twice or out of order: refused")
     if live is not None and int(live.max()) >= start.numel():
         raise Refused(f"plan of round {round} names a coordinate past the {start.numel()} of the model: refused")
-    target = sent_down(coordinates, live)
+    target = sent_down(coordinates, live, pool)
     if size != (0 if round <= 1 else start[target].numel()):
         raise Refused(f"plan of round {round} carries {size} weights, not one for each that travels: refused")
     weights = start.clone()
@@ -134,7 +135,8 @@ def unpack_plan(
             weights[target] = form.unpack(body[4 * count :], size)
         except Mistake as mistake:
             raise Refused(f"plan of round {round}: {mistake}: refused") from None
-    return Plan(round, weights, live, cohort, floor, None if math.isnan(clip) else clip, seats)
+    bound = None if math.isnan(clip) else clip
+    return Plan(round, weights, live, cohort, floor, bound, seats, pool=pool, joint=coordinates.joint)
 
 
 def pack_upload(row: Tensor, round: int, answers: bytes, form: Form = FLOATS, records: int | None = None) -> Message:

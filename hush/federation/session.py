@@ -183,9 +183,11 @@ class ClientSession:
             self._live = {place: live}
         derived = self._live[place] if coordinates.derivable else None
         form, mark = scheme.downlink.form, self.charter.mark
-        plan = messages.unpack_plan(data, self._start, derived, coordinates, scheme.seated, form, mark)
-        if plan.live is not None and len(plan.live) != coordinates.count(self._problem.layout):
-            raise Refused(f"plan of round {number} names {len(plan.live)} coordinates, not as many as agreed: refused")
+        pool = coordinates.pool(self._problem, PublicSeed(self.charter.seed))
+        plan = messages.unpack_plan(data, self._start, derived, coordinates, scheme.seated, form, mark, pool)
+        named = None if coordinates.derivable else plan.live
+        if named is not None and len(named) != coordinates.count(self._problem.layout):
+            raise Refused(f"plan of round {number} names {len(named)} coordinates, not as many as agreed: refused")
         return replace(plan, spare=scheme.spare)
 
     def _charge(self, scheme: Scheme, plan: Plan) -> None:

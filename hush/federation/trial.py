@@ -29,16 +29,19 @@ def walk(scheme: Scheme, problem: Problem, held: Population, clients: int, engin
         engine = replace(engine, kind=choose(problem, held) if scheme.trainer.level is None else "vmap")
     few = held.data.rows(held.split.rows_of(0)[:2])
     own = Population(few, Split.of([range(len(few))]))
+    live, pool = _live(scheme, problem)
     width = scheme.coordinates.count(problem.layout)
     plan = Plan(
         round=1,
         weights=flatten(problem.model),
-        live=_live(scheme, problem),
+        live=live,
         cohort=scheme.sampling.cohort(clients),
         floor=max(1.0, scheme.sampling.cohort(clients)),
         clip=scheme.specs(width)[-1].clip,
         seats=np.zeros(1, np.int64) if scheme.seated else None,
         spare=scheme.spare,
+        pool=pool,
+        joint=scheme.joint,
     )
     block = Block(problem, own, np.zeros(1, np.int64), Draws(SecretSeed.simulated(0), (0,)), Kept(Memory(), (0,)))
     try:
@@ -49,16 +52,18 @@ def walk(scheme: Scheme, problem: Problem, held: Population, clients: int, engin
         raise _failed(error) from error
 
 
-def _live(scheme: Scheme, problem: Problem) -> Tensor | None:
-    """As many coordinates as the scheme has, chosen by two public rows where public rows choose them."""
+def _live(scheme: Scheme, problem: Problem) -> tuple[Tensor | None, Tensor | None]:
+    """As many coordinates as the scheme has, chosen by two public rows where public rows choose them, and their pool."""
     coordinates, public = scheme.coordinates, problem.public
     if coordinates.whole:
-        return None
+        return None, None
     if not coordinates.derivable:  # clients vote
-        return torch.arange(coordinates.count(problem.layout))
+        return torch.arange(coordinates.count(problem.layout)), None
     few = None if public is None else public.rows(torch.arange(min(2, len(public))))
     try:
-        return coordinates.draw(replace(problem, public=few), PublicSeed(0), 0 if coordinates.fixed else 1, None)
+        tried, seed = replace(problem, public=few), PublicSeed(0)
+        live = coordinates.draw(tried, seed, 0 if coordinates.fixed else 1, None)
+        return live, coordinates.pool(tried, seed)
     except Mistake:
         raise
     except Exception as error:

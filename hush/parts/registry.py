@@ -5,6 +5,7 @@ from hush.core.plain import All, Average, Exact, Sum
 from hush.core.scheme import Scheme
 from hush.errors import Mistake
 from hush.parts.aggregators import BitVote, SecureSum
+from hush.parts.blocks import Blocks
 from hush.parts.coordinates import Only, RandomK, TopK, Vote
 from hush.parts.downlink import Coarse
 from hush.parts.sampling import Fixed, Once, Poisson
@@ -27,11 +28,11 @@ from hush.parts.stages import (
     Weigh,
 )
 from hush.parts.steps import Momentum, SignStep, Stay
-from hush.parts.trainers import Dpsgd, Sgd
+from hush.parts.trainers import Dpsgd, Ridge, Sgd
 
 PARTS: tuple[type, ...] = (
-    *(All, Only, RandomK, TopK, Vote),
-    *(Dpsgd, Sgd),
+    *(All, Blocks, Only, RandomK, TopK, Vote),
+    *(Dpsgd, Ridge, Sgd),
     *(Fixed, Once, Poisson),
     *(AdaptiveClip, Clip, CorrelatedNoise, FixedPoint, IntegerNoise, Noise, PoissonBinomial, Qsgd, Quantise, Rotate),
     *(Sense, ServerNoise, Sign, TopFeedback, TwoBit, Weigh),

@@ -67,8 +67,8 @@ class Momentum(Step):
         return self.sense
 
     def check(self, scheme: Parts, task: Registered) -> None:
-        """Refuse coordinates that change from round to round."""
-        if not scheme.fixed:
+        """Refuse coordinates that change from round to round, and do not come again in turn."""
+        if not scheme.fixed and (not scheme.joint or self.sense is not None):
             raise Mistake("Momentum keeps a number for each weight, and coordinates are drawn each round: fix them")
 
     def move(

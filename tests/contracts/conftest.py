@@ -5,9 +5,26 @@ import pytest
 from contracts.parts import TURNS
 from hush.catalogue.entries import ENTRIES, Entry
 from hush.catalogue.values import Settings
+from hush.core.scheme import Scheme
+from hush.parts.blocks import Blocks
 
 APART = ("centralized", "standalone")
 ALIKE = ("hush-tiny", "hush-once")  # hush with other settings
+
+
+def blocked(name: str) -> Entry:
+    """The scheme of this name, its coordinates in three blocks."""
+    found = ENTRIES[name]
+
+    def build(k: Settings) -> Scheme:
+        base = found.build(k)
+        return replace(base, coordinates=Blocks(3, base.coordinates))
+
+    return replace(found, name=f"{name} in blocks", build=build)
+
+
+BLOCKED = tuple(map(blocked, ("fl-top-dp", "fl-std-dp", "fl-std", "two-bit-dp")))
+SIZED = ("test_bytes", "test_noise")  # which know how long an upload is: tests/parts/test_blocks.py has those of blocks
 
 
 @pytest.fixture
@@ -29,8 +46,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         "record": ("record",),
         "open_entry": (None,),
     }
+    every = [*ENTRIES.values(), *(() if metafunc.module.__name__.endswith(SIZED) else BLOCKED)]
     for name, wanted in levels.items():
         if name in metafunc.fixturenames:
-            left = (*APART, *ALIKE, *TURNS, *(("two-bit-dp",) if name == "adaptive" else ()))
-            found: list[Entry] = [e for e in ENTRIES.values() if e.level in wanted and e.name not in left]
+            left = (*APART, *ALIKE, *TURNS, *(("two-bit-dp", "two-bit-dp in blocks") if name == "adaptive" else ()))
+            found: list[Entry] = [e for e in every if e.level in wanted and e.name not in left]
             metafunc.parametrize(name, found, ids=[e.name for e in found])

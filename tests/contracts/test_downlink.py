@@ -34,15 +34,22 @@ def test_what_clients_get(entry: Entry, task: Task, settings: Settings) -> None:
     assert torch.equal(first.weights, flatten(task.model))
     downlink_error: Tensor | None = None
     for plan, weights in zip(later, own, strict=False):
-        got, downlink_error = scheme.send(plan.round, weights, plan.live, downlink_error)
+        got, downlink_error = scheme.send(plan.round, weights, plan.live, downlink_error, plan.pool)
         assert torch.equal(plan.weights, got)
         assert not torch.equal(got, weights)
         assert (got - weights).abs().max() <= 1.01 * weights.abs().max() / 127
         message = messages.pack_plan(plan.to([0]), scheme.coordinates, scheme.downlink.form)
-        sent = plan.live.numel() if plan.live is not None and scheme.coordinates.fixed else weights.numel()
+        which = plan.live if scheme.coordinates.fixed else plan.pool
+        sent = weights.numel() if which is None else which.numel()
         assert message.payload == sent + 4 * -(-sent // 512)
         back = messages.unpack_plan(
-            message.data, flatten(task.model), plan.live, scheme.coordinates, scheme.seated, scheme.downlink.form
+            message.data,
+            flatten(task.model),
+            plan.live,
+            scheme.coordinates,
+            scheme.seated,
+            scheme.downlink.form,
+            pool=plan.pool,
         )
         assert torch.equal(back.weights, plan.weights)
 

@@ -35,6 +35,7 @@ class Parts(Protocol):
     """A scheme, as its parts see it when they check what stands beside them; stages know each other by the Spec.
 
     fixed    the coordinates are the same in every round
+    joint    or they come in turn, as parts of a fixed set that trains as a whole
     level    whom the noise protects, and whether it does: private
     secure   the server sees nothing but the sum
     """
@@ -45,6 +46,8 @@ class Parts(Protocol):
     def sampling(self) -> "Sampling": ...
     @property
     def fixed(self) -> bool: ...
+    @property
+    def joint(self) -> bool: ...
     @property
     def level(self) -> Level | None: ...
     @property

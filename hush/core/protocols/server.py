@@ -33,6 +33,7 @@ class Coordinates(Protocol):
     fixed      one set for the whole training, so that only these travel down as well
     derivable  every client finds the set from public data and seed, so that the set itself never travels
     probes     the set is chosen on the public batch
+    joint      a round's set is a part of a fixed one, the pool: all of that trains and travels down
     """
 
     @property
@@ -51,6 +52,10 @@ class Coordinates(Protocol):
     def probes(self) -> bool:
         return False
 
+    @property
+    def joint(self) -> bool:
+        return False
+
     def check(self, scheme: Parts, task: Registered) -> None:
         """Refuse, before any training, what this rule cannot work on."""
         return None
@@ -63,14 +68,27 @@ class Coordinates(Protocol):
         """The sorted live coordinates; None is all of them."""
         ...
 
+    def down(self, layout: Layout) -> int:
+        """How many weights travel down."""
+        return self.count(layout) if self.fixed else layout.parameters
+
+    def pool(self, problem: Problem, seed: PublicSeed) -> Tensor | None:
+        """The sorted coordinates that the sets of all rounds are of; None is all of them."""
+        return None
+
+    def visits(self, round: int) -> int:
+        """How often the set of this round was live, this round included."""
+        return round
+
     def election(self, layout: Layout) -> tuple[Trainer, tuple[Stage, ...]] | None:
         """The round before the first in which the clients vote on the set, if there is one."""
         return None
 
 
-def sent_down(coordinates: Coordinates, live: Tensor | None) -> Tensor | slice:
-    """Which weights travel down: the live ones where they stay the same, else all."""
-    return live if live is not None and coordinates.fixed else slice(None)
+def sent_down(coordinates: Coordinates, live: Tensor | None, pool: Tensor | None) -> Tensor | slice:
+    """Which weights travel down: the live ones where they stay the same, else those that they are of."""
+    found = live if coordinates.fixed else pool
+    return slice(None) if found is None else found
 
 
 class ServerRound(Protocol):

@@ -2,6 +2,7 @@
 
 from hush.parts.trainers.balance import Balance
 from hush.parts.trainers.dpsgd import Divisor, Dpsgd
+from hush.parts.trainers.ridge import Ridge
 from hush.parts.trainers.sgd import Sgd
 
-__all__ = ["Balance", "Divisor", "Dpsgd", "Sgd"]
+__all__ = ["Balance", "Divisor", "Dpsgd", "Ridge", "Sgd"]

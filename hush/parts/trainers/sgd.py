@@ -96,9 +96,9 @@ class Sgd(Trainer):
             assert self.batch is not None
             size = self.batch
             steps = self._passes * math.ceil(order.shape[2] / size)
-        trained = None if self.free else plan.live
+        trained = None if self.free else plan.trained
         found = descend(block, plan.weights, trained, order, size, steps, self.rate, engine)
-        return found if trained is plan.live else found[:, plan.live]
+        return plan.reported(found) if trained is plan.trained else found[:, plan.live]
 
     @property
     def _passes(self) -> int:

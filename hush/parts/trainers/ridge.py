@@ -1,0 +1,84 @@
+"""One regularised solve in place of steps, for models that are linear in what trains."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from hush.core.engine import Engine
+from hush.core.protocols import Parts, Trainer
+from hush.core.spec import Plan
+from hush.core.task import Block, Registered
+from hush.errors import Mistake
+from hush.models.entry import FirstLayer, entry
+
+
+@dataclass(frozen=True)
+class Ridge(Trainer):
+    """The update rate * R' (X X' + gamma I)^-1 X of a linear layer W that takes the rows X.
+
+    R is the residual of each row: minus the gradient of its loss for the layer's outputs; of a softmax, the target
+    minus the probabilities. One solve of as many equations as a client has rows: where steps of gradient descent repeat
+    what similar rows say, it says it once. A bias is a column of ones.
+
+    Guarantee: none by itself. With a large `rate` a later clip scales every update to its bound.
+    """
+
+    settings: ClassVar[tuple[str, ...]] = ("rate", "ridge")
+
+    gamma: float
+    rate: float = 100.0
+
+    def __post_init__(self) -> None:
+        for name, value in (("ridge", self.gamma), ("rate", self.rate)):
+            if not 0 < value < math.inf:
+                raise Mistake(f"{name}={value} must be positive and finite")
+
+    @property
+    def ridge(self) -> float:
+        """What the settings call `gamma`."""
+        return self.gamma
+
+    def check(self, scheme: Parts, task: Registered) -> None:
+        """One linear layer that takes the rows, and nothing else that trains."""
+        _layer(task.model)
+
+    def fit(self, block: Block, plan: Plan, engine: Engine = Engine()) -> Tensor:
+        """The updates of the live coordinates, one row per client."""
+        if plan.trained is not None:
+            raise Mistake("ridge solves for all weights of a linear layer: take a scheme that trains all of them")
+        found = _layer(block.problem.model)
+        first = found.first
+        weight = plan.weights[: first.weight.numel()].view_as(first.weight)
+        bias = None if first.bias is None else plan.weights[first.weight.numel() :]
+        updates = plan.weights.new_zeros(len(block), plan.weights.numel())
+        sizes: dict[int, list[int]] = {}
+        for place, count in enumerate(block.sizes.tolist()):
+            sizes.setdefault(count, []).append(place)
+        for places in sizes.values():
+            rows = torch.stack([block.rows(place) for place in places])
+            x = block.data.inputs.index_select(0, rows.flatten()).flatten(1)
+            residual = _residuals(found, block, x, rows.flatten(), weight, bias).view(*rows.shape, -1)
+            x = x.view(*rows.shape, -1)
+            gram = x @ x.mT if bias is None else x @ x.mT + 1
+            solved = torch.linalg.solve(gram + self.gamma * torch.eye(rows.shape[1]), residual)
+            moved = [(solved.mT @ x).flatten(1)] + ([] if bias is None else [solved.sum(1)])
+            updates[places] = self.rate * torch.cat(moved, 1)
+        return plan.reported(updates) if plan.joint else updates
+
+
+def _residuals(found: FirstLayer, block: Block, x: Tensor, rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Minus the gradient of each row's loss for the outputs of the layer."""
+    output = torch.nn.functional.linear(x, weight, bias).requires_grad_()
+    loss = block.problem.loss(found.rest(output), block.data.targets[rows])
+    (slope,) = torch.autograd.grad(loss, output)
+    return slope * -len(rows)  # the loss is a mean over the rows
+
+
+def _layer(model: nn.Module) -> FirstLayer:
+    found = entry(model)
+    if found is None or any(parameter.requires_grad for parameter in found.rest.parameters()):
+        raise Mistake("ridge is for a model whose one trained layer is linear and takes the rows: leave it out")
+    return found
