@@ -53,7 +53,7 @@ def walk(scheme: Scheme, problem: Problem, held: Population, clients: int, engin
 
 
 def _live(scheme: Scheme, problem: Problem) -> tuple[Tensor | None, Tensor | None]:
-    """As many coordinates as the scheme has, chosen by two public rows where public rows choose them, and their pool."""
+    """As many coordinates as the scheme has, by two public rows where public rows choose them, and their pool."""
     coordinates, public = scheme.coordinates, problem.public
     if coordinates.whole:
         return None, None
