@@ -25,6 +25,8 @@ from hush.models.metrics import Score, evaluate
 from hush.models.outputs import outputs
 from hush.models.weights import flatten
 
+TABLES = (".csv", ".parquet", ".xlsx")  # also where there is no such file
+
 
 @dataclass(frozen=True, eq=False)
 class Rows:
@@ -87,7 +89,7 @@ def read(model: Model, name: str, say: Say = population.quiet) -> Rows:
     path, known = Path(name), model.about.records
     if path.suffix == ".npz":
         return _arrays(path)
-    if path.is_file() and path.suffix.lower() != ".toml":
+    if path.suffix.lower() in TABLES or (path.is_file() and path.suffix.lower() != ".toml"):
         if known is None:
             raise Mistake(f"{path} is a table, and this model has no schema of columns: give an .npz of raw inputs")
         with TemporaryDirectory() as folder:

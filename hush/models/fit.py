@@ -48,7 +48,7 @@ def _judge(problem: Judged, rows: Samples) -> None:
     few = rows if callable(problem.metrics) else rows.rows(_two(rows))
     try:
         with seeded(0):
-            evaluate(problem, flatten(problem.model), few)
+            evaluate(problem, flatten(problem.model), few, workers=1)  # other threads would wait for the draws
     except Mistake:
         raise
     except Exception as error:

@@ -56,7 +56,7 @@ class Traits:
 
 _known: WeakKeyDictionary[nn.Module, dict[bool, Traits]] = WeakKeyDictionary()
 _lock = threading.Lock()
-_draws = threading.Lock()
+_draws = threading.RLock()  # a trial of a whole pass may meet a trial of a part of it
 
 
 def traits(model: nn.Module, inputs: Tensor | Sparse) -> Traits:

@@ -93,4 +93,6 @@ def wide(model: Callable[[], nn.Module], clients: int) -> Task:
     inputs = torch.rand(clients + 1, 1000, generator=torch.Generator().manual_seed(0))
     rows = Samples(inputs, torch.arange(clients + 1))
     split = Split.of([[client] for client in range(clients)])
-    return Task(model(), nn.functional.cross_entropy, rows, split, public=rows.rows(torch.tensor([clients])))
+    return Task(
+        model(), nn.functional.cross_entropy, rows, split, public=rows.rows(torch.tensor([clients])), featured=True
+    )

@@ -85,7 +85,7 @@ class Coordinates(Protocol):
         return None
 
 
-def sent_down(coordinates: Coordinates, live: Tensor | None, pool: Tensor | None) -> Tensor | slice:
+def sent_down(coordinates: Coordinates, live: Tensor | None, pool: Tensor | None = None) -> Tensor | slice:
     """Which weights travel down: the live ones where they stay the same, else those that they are of."""
     found = live if coordinates.fixed else pool
     return slice(None) if found is None else found

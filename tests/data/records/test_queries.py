@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from hush.data.records import Records, build, fingerprint, read_schema
-from hush.data.registry import load
+from hush.data.registry import dataset
 from hush.errors import Mistake
 
 ROWS = [("n", 40.5, "F", 1), ("n", 50.0, None, 0), ("s", 60.0, "M", 0), ("s", 70.0, "F", 1)] * 3
@@ -123,7 +123,7 @@ def test_an_address_from_the_environment_is_in_no_message(tmp_path: Path, monkey
     stays(tmp_path, "sqlite")
     monkeypatch.setenv("WARD", f"sqlite:///{tmp_path / 'ward.db'}?timeout=5")
     assert len(built(tmp_path, schema).targets) == 12
-    data = load(tmp_path / "schema.toml", lambda line: None)
+    data = dataset(tmp_path / "schema.toml", lambda line: None)
     assert "ward.db" not in json.dumps([data.source, data.digest, *data.notes])
 
 
