@@ -25,7 +25,7 @@ from hush.catalogue.entries import ENTRIES
 from hush.catalogue.values import Settings
 from hush.core.task import Task
 from hush.data.samples import Samples, Split
-from hush.federation.blocks import Blocks
+from hush.federation.blocks import Simulation
 from hush.federation.cluster import Cluster
 from hush.federation.nodes import Actors
 from hush.federation.simulated import Simulated, rounds
@@ -41,10 +41,10 @@ POOL = 60_000  # images, made up: what they show takes no time
 class Given:
     """A transport of clients that are there already."""
 
-    def __init__(self, clients: Blocks) -> None:
+    def __init__(self, clients: Simulation) -> None:
         self.clients = clients
 
-    def of(self, task: Task) -> Blocks:
+    def of(self, task: Task) -> Simulation:
         """These."""
         return self.clients
 
@@ -69,7 +69,7 @@ def measured(name: str, task: Task, cohort: int, turns: int) -> dict[str, Any]:
     assert isinstance(clients.crew, Actors)
     all_, placed, engine = clients.crew.workers, clients.crew.placed, clients.engine
     contenders = {
-        "one worker": Given(Blocks(task, Actors(all_[:1], placed), engine)),
+        "one worker": Given(Simulation(task, Actors(all_[:1], placed), engine)),
         "two workers": Given(clients),
         "one thread": Simulated(workers=1, engine=engine),
         "two threads": Simulated(workers=2, engine=engine),

@@ -82,6 +82,9 @@ def test_the_first_trial_runs(clean, installed, tmp_path):
     last = json.loads((tmp_path / "runs/trial/rounds.jsonl").read_text().splitlines()[-1])
     assert last["round"] == 20
     assert last["accuracy"] > 0.7
+    used = clean("hush", "predict", "runs/trial", "digits", "--json")
+    assert used.returncode == 0, used.stderr
+    assert json.loads(used.stdout)["accuracy"] == last["accuracy"]
 
 
 def test_pipx_run_finds_a_command_of_the_package_name(clean):

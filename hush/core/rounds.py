@@ -98,11 +98,10 @@ def loop(
     """Train with these clients, and report after every round. Evaluation, checkpoints and stopping are the caller's.
 
     `seed` drives public draws and, unless `secret` is given, simulated secret ones. `state` is that of an
-    earlier report to go on from. What cannot be trained or judged is refused before the ledger is touched.
-    Each round's event is in the ledger before anything of it is released.
-    With `replay` the ledger is that of this very run, and a round that a killed process had begun is paid
-    for already: simulated secrets repeat it bit for bit where the same kernels compute (hush.models.kernels;
-    elsewhere it would be another release under the same noise), others do not and count again.
+    earlier report to go on from. What cannot be trained or judged is refused before the ledger is touched. Each round's
+    event is in the ledger before anything of it is released. With `replay` the ledger is that of this very run, and a
+    round that a killed process had begun is paid for already: simulated secrets repeat it bit for bit where the same
+    kernels compute (elsewhere it would be another release under the same noise), others do not and count again.
     """
     if rounds < 1:
         raise Mistake(f"rounds={rounds} must be at least 1")
@@ -235,9 +234,8 @@ class _Loop:
 
     def _turn(self, state: State, number: int) -> State:
         """The state with the round's own coordinates, where they are not fixed."""
-        if self.scheme.coordinates.fixed:
-            return state
-        return replace(state, live=self.scheme.coordinates.draw(self.task.problem, self.seed, number, None))
+        found = self.scheme.coordinates
+        return state if found.fixed else replace(state, live=found.draw(self.task.problem, self.seed, number, None))
 
     def _elect(self, state: State, charges: list[Payment]) -> State:
         """The vote on the coordinates, for a scheme that has one, and the set where it is fixed."""
@@ -247,9 +245,8 @@ class _Loop:
                 votes = self._gather(poll, state, 0, "vote", charges)[0].body
             except Aborted as aborted:
                 raise Mistake(f"the vote on the coordinates failed, {aborted}: take larger cohorts") from aborted
-        if not self.scheme.coordinates.fixed:
-            return state
-        return replace(state, live=self.scheme.coordinates.draw(self.task.problem, self.seed, 0, votes))
+        found = self.scheme.coordinates
+        return replace(state, live=found.draw(self.task.problem, self.seed, 0, votes)) if found.fixed else state
 
     def _gather(
         self, scheme: Scheme, state: State, number: int, label: str, charges: list[Payment]

@@ -3,6 +3,7 @@
 import fcntl
 import hashlib
 import json
+import marshal
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ from hush.experiment.journal import CHECKPOINT, Desk, Log, Row
 from hush.experiment.places import transport
 from hush.experiment.population import quiet
 from hush.experiment.resolving import DELTA, Experiment
+from hush.experiment.settings import PYTHON
 from hush.models.kernels import kernels
 from hush.models.metrics import Score, evaluate, evaluate_loss, mean
 from hush.models.weights import loaded
@@ -271,9 +273,13 @@ def _fingerprint(experiment: Experiment) -> str:
     for samples in rows:
         parts += [*_tensors(samples.inputs), samples.targets] if samples is not None else []
     for part in parts:
-        digest.update(part.contiguous().numpy().data)
+        digest.update(part.contiguous().reshape(-1).view(torch.uint8).numpy().data)
     for own in sorted(experiment.files):
         digest.update(own.read_bytes())
+    if PYTHON in (experiment.config.model.name, experiment.config.model.loss):  # no file has their code
+        for given in (type(task.model).forward, task.loss):
+            code = getattr(given, "__code__", None)
+            digest.update(repr(type(given)).encode() if code is None else marshal.dumps(code))
     return digest.hexdigest()
 
 

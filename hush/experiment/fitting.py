@@ -58,7 +58,7 @@ class Run:
         """The trained model: takes raw inputs, and makes features of them where the scheme has some."""
         about = self._experiment.about
         assert about is not None
-        return Model(self._trained, self._experiment.front, about)
+        return Model(self._trained, self._experiment.front, about, self.config.run.seed)
 
     @property
     def _trained(self) -> nn.Module:

@@ -22,6 +22,7 @@ Function = Callable[[Tensor], Any]  # of raw rows, one row of features each
 
 _NONE: dict[str, Any] = {"features": None, "scattering_order": None}
 PIECE = 256  # rows that a function of the user's own gets in one go
+FEW, CLOSE = 4, 1e-4  # rows that are tried alone and together, and how far they may differ, of the largest number
 
 
 class Front(Protocol):
@@ -143,8 +144,8 @@ class Own:
     def notes(self) -> tuple[str, ...]:
         """What epsilon does not count."""
         return (
-            f"features: {self.name}, public and made without the clients' data on the word of whoever runs this; what"
-            " they were trained on, epsilon does not count",
+            f"features: {self.name}, public and made without the clients' data on the word of whoever runs this, each"
+            " row by itself (tried on a few rows); what they were trained on, epsilon does not count",
         )
 
     def __call__(self, inputs: Inputs, progress: Progress | None = None, keep: bool = False) -> Inputs:
@@ -152,11 +153,21 @@ class Own:
         rows, found = cast(Tensor, inputs), []
         if isinstance(self.function, nn.Module):
             self.function.eval()
+        self._apart(rows[:FEW])
         for piece in torch.split(rows, PIECE):
             found.append(self._checked(piece))
             if progress is not None:
                 progress(sum(map(len, found)), len(rows))
         return unit(torch.cat(found))
+
+    def _apart(self, rows: Tensor) -> None:
+        """Refuse a function that makes a row's features of other rows as well: those may be another client's."""
+        together, alone = self._checked(rows), torch.cat([self._checked(row[None]) for row in rows])
+        if together.shape != alone.shape or not torch.allclose(together, alone, atol=CLOSE * float(alone.abs().max())):
+            raise Mistake(
+                f"the features of {self.name} make one row of several (as a mean over a batch does), and so of several"
+                " clients' data: treat each row by itself, and put a network in eval() mode"
+            )
 
     def _checked(self, piece: Tensor) -> Tensor:
         try:

@@ -18,7 +18,7 @@ from hush.data import files
 from hush.data.samples import samples
 from hush.data.sparse import Sparse
 from hush.errors import Mistake
-from hush.experiment import fronts
+from hush.experiment import config, fronts
 from hush.experiment.checkpoint import digest
 from hush.experiment.fronts import Front, Function, Inputs
 from hush.experiment.preparing import Prepared, model_of
@@ -39,7 +39,6 @@ class About:
     network, loss   by name; `share` is the rarer class's, where the loss weighs by it; `metrics`, if they were named
     front     what makes features of raw rows (hush.experiment.fronts)
     records   of tables: which columns become which features (hush.data.records.applying)
-    seed      the public one, of the first weights and of the test rows of records
     card      SHA-256 of the run's privacy card
     """
 
@@ -53,7 +52,6 @@ class About:
     network: str
     loss: str
     front: dict[str, Any]
-    seed: int
     share: float | None = None
     metrics: str | None = None
     records: dict[str, Any] | None = None
@@ -63,10 +61,10 @@ class About:
 
 def about(ready: Prepared) -> About:
     """Of a run that is prepared."""
-    config, data = ready.config, ready.data
+    wanted, data = ready.config, ready.data
     return About(
-        scheme=config.scheme.name,
-        data=config.data.name,
+        scheme=wanted.scheme.name,
+        data=wanted.data.name,
         shape=list(ready.shape),
         dtype=ready.dtype,
         inputs=list(data.train.inputs.shape[1:]),
@@ -75,9 +73,8 @@ def about(ready: Prepared) -> About:
         network=ready.model_name,
         loss=ready.loss.name,
         front=ready.front.about,
-        seed=config.run.seed,
         share=ready.loss.share,
-        metrics=config.model.metrics,
+        metrics=wanted.model.metrics,
         records=data.described,
         versions={"hush": version("hush-fl"), "torch": torch.__version__},
     )
@@ -121,11 +118,15 @@ def read(path: Path) -> tuple[About, dict[str, Tensor]]:
 
 
 class Model(nn.Module):
-    """A trained network behind what makes its rows: raw inputs in, outputs out. `about` says what it takes."""
+    """A trained network behind what makes its rows: raw inputs in, outputs out. `about` says what it takes.
 
-    def __init__(self, network: nn.Module, front: Front, about: About) -> None:
+    `seed` is that of the run, which draws the test rows of records. It stays in the run's directory: with the model of
+    a simulation it would take the noise off.
+    """
+
+    def __init__(self, network: nn.Module, front: Front, about: About, seed: int = 0) -> None:
         super().__init__()
-        self.network, self.front, self.about = network.eval(), front, about
+        self.network, self.front, self.about, self.seed = network.eval(), front, about, seed
 
     def rows(self, inputs: object) -> Inputs:
         """What the network takes, of raw inputs (a tensor, an array, or sparse records)."""
@@ -172,11 +173,12 @@ def load(run: str | Path, model: nn.Module | None = None, features: Function | N
 
     if network is None:
         name = local(known.network) if ".py:" in known.network else known.network
-        network = model_of(name, torch.Size(known.inputs), known.outputs, PublicSeed(known.seed))
+        network = model_of(name, torch.Size(known.inputs), known.outputs, PublicSeed(0))  # these weights are replaced
     try:
         network.load_state_dict(tensors)
     except RuntimeError as error:
         line = " ".join(str(error).split())[:200]
         raise Mistake(f"{path} does not fit the network {known.network}: {line}") from None
     front = fronts.made(known.front, local) if features is None else fronts.Own(PYTHON, features)
-    return Model(network, front, known)
+    beside = path.parent / "config.toml"
+    return Model(network, front, known, config.read(beside).run.seed if beside.is_file() else 0)

@@ -96,9 +96,9 @@ def read(model: Model, name: str, say: Say = population.quiet) -> Rows:
             inputs, targets, numbers, left = read_table(path, known, Path(folder), say)
         return Rows(inputs, targets, numbers.tolist(), left)
     if ".py:" in name or known is None or schema_of(name, say) is None:
-        test = population.found(name, model.about.seed).test
+        test = population.found(name, model.seed).test
     else:
-        data = dataset(name, say, model.about.seed, described=known)
+        data = dataset(name, say, model.seed, described=known)
         check(data.features, known, name)
         test = data.test
     return Rows(test.inputs, test.targets, list(range(1, len(test) + 1)))

@@ -77,6 +77,8 @@ def _shown(experiment: Experiment) -> tuple[str, ...]:
     data, lines = experiment.data, list[str]()
     if data is not None and data.rules:
         lines.append("how many rows there are, and how many each rule of the schema dropped: counted for the page")
+    elif data is not None and experiment.config.data.partition != "sites":
+        lines.append("how many rows there are: counted for the page")
     if data is not None and data.holders is not None:
         lines.append(
             "results by client, on the page: on test rows that each client gave for this; in a deployment no server"

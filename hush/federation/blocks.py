@@ -52,7 +52,7 @@ class Crew(Protocol):
 
 
 @dataclass(frozen=True)
-class Blocks:
+class Simulation:
     """The clients of a task, in blocks of `block`, trained by a crew; see Simulated."""
 
     enrolled: Task

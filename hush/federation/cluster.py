@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from hush.core.engine import Engine
 from hush.core.task import Task
 from hush.errors import Mistake
-from hush.federation.blocks import Blocks, check
+from hush.federation.blocks import Simulation, check
 from hush.federation.nodes import Actors, connect
 from hush.models import workers
 from hush.parts.trainers.cohort import choose
@@ -33,10 +33,10 @@ class Cluster:
         if self.engine.device != "cpu":
             raise Mistake(f"device={self.engine.device!r}: the workers of a cluster train on their CPUs: leave it out")
 
-    def of(self, task: Task) -> Blocks:
+    def of(self, task: Task) -> Simulation:
         """The clients of a task, once the workers have it."""
         number = connect(self.address, self.workers)
         # Chosen here: each worker would measure for itself, and might find otherwise.
         engine = replace(self.engine, kind=self.engine.kind or choose(task.problem, task.population))
         placed = Task(task.model, task.loss, task.train, task.split, public=task.public)  # test rows are the server's
-        return Blocks(task, Actors.of(placed, number), engine, self.block, self.lost)
+        return Simulation(task, Actors.of(placed, number), engine, self.block, self.lost)

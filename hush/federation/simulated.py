@@ -12,7 +12,7 @@ from hush.core.scheme import Scheme
 from hush.core.spec import Uploads
 from hush.core.state import State
 from hush.core.task import Task
-from hush.federation.blocks import Blocks, Work, check
+from hush.federation.blocks import Simulation, Work, check
 from hush.models import workers
 from hush.privacy.ledger import Ledger
 from hush.random.seeds import SecretSeed
@@ -38,11 +38,11 @@ class Simulated:
         check(self.block)
         workers.count(self.workers)
 
-    def of(self, task: Task) -> Blocks:
+    def of(self, task: Task) -> Simulation:
         """The clients of a task."""
         # A device other than the CPU is busy enough with one thread.
         number = self.workers if self.engine.device == "cpu" else 1
-        return Blocks(task, Threads(task, number), self.engine, self.block, self.lost)
+        return Simulation(task, Threads(task, number), self.engine, self.block, self.lost)
 
 
 @dataclass(frozen=True)

@@ -56,12 +56,12 @@ class Traits:
 
 _known: WeakKeyDictionary[nn.Module, dict[bool, Traits]] = WeakKeyDictionary()
 _lock = threading.Lock()
-_draws = threading.RLock()  # a trial of a whole pass may meet a trial of a part of it
+draws = threading.RLock()  # who draws from torch's own generator; taken before any other lock
 
 
 def traits(model: nn.Module, inputs: Tensor | Sparse) -> Traits:
     """The traits of a model, in its present mode, for inputs like these."""
-    with _lock:
+    with draws, _lock:
         found = _known.setdefault(model, {})
         if model.training not in found:
             found[model.training] = _look(model, inputs[:2].clone())
@@ -71,7 +71,7 @@ def traits(model: nn.Module, inputs: Tensor | Sparse) -> Traits:
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
     """Dropout draws from torch's own generator: one thread at a time, from this seed, and put back."""
-    with _draws, torch.random.fork_rng(devices=[]):
+    with draws, torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield
 

@@ -200,3 +200,23 @@ def test_the_census_example(tmp_path, monkeypatch, capsys):
     assert float(said.split()[1].rstrip(",")) > 0.95
     code = [line for line in (EXAMPLES / "adult.py").read_text().splitlines()[1:] if line]
     assert len(code) <= 15
+
+
+def test_features_that_mix_rows_are_refused(table):
+    """A row's features would be made of other clients' rows."""
+    with pytest.raises(hush.Mistake, match="make one row of several"):
+        hush.fit(table, "hush", clients=100, features=lambda x: x - x.mean(0), **BUDGET)
+
+
+def test_another_loss_does_not_go_on_with_a_run(table, tmp_path):
+    """It would release a round twice under the same noise."""
+    mine, given = task(table), {"cohort": 20, "clip": 0.5, "ratio": 0.2, **BUDGET}
+    hush.fit(mine, "fl-top-dp", **given, out=tmp_path / "r")
+    (tmp_path / "r" / "model.safetensors").unlink()
+
+    def other(output, target):
+        return nn.functional.cross_entropy(output, target) / 2
+
+    changed = hush.Task(task(table).model, other, mine.train, mine.split, mine.test, mine.public)
+    with pytest.raises(hush.Mistake, match="a file of your own changed since the run began"):
+        hush.fit(changed, "fl-top-dp", **given, out=tmp_path / "r", resume=True)

@@ -27,7 +27,7 @@ from hush.core.task import Task
 from hush.data.samples import Samples, Split
 from hush.errors import Mistake
 from hush.federation import nodes, parcels
-from hush.federation.blocks import Blocks, Work
+from hush.federation.blocks import Simulation, Work
 from hush.federation.cluster import Cluster
 from hush.federation.simulated import Simulated
 from hush.models.weights import flatten
@@ -126,7 +126,7 @@ class Killing:
 
     killed: list[int]
 
-    def of(self, task: Task) -> Blocks:
+    def of(self, task: Task) -> Simulation:
         found = Cluster(block=1, workers=2).of(task)
         return replace(found, crew=Mortal(found.crew, self.killed))
 

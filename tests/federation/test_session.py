@@ -81,7 +81,7 @@ def test_nothing_in_a_session_can_see_another_client():
     """The names of the simulator's whole population, books, sessions and seed do not occur in it."""
     for name in ("session", "policy", "charter", "claims"):
         names, found, modules = names_of(Path(hush.federation.session.__file__).with_name(f"{name}.py"))
-        assert not {"Task", "Books", "State", "Sessions", "Blocks", "SecretSeed"} & names, name
+        assert not {"Task", "Books", "State", "Sessions", "Simulation", "SecretSeed"} & names, name
         assert not {"books", "train", "enrolled", "rows_of", "secret", "_secret"} & found, name
         assert not {"hush.core.state", "hush.federation.loopback", "hush.federation.simulated"} & modules, name
 

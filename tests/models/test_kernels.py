@@ -20,7 +20,9 @@ LIMIT = "AUTO" if os.environ.get("MKL_CBWR") == "COMPATIBLE" else "COMPATIBLE"
 OTHER = {**os.environ, "ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": LIMIT, "OMP_NUM_THREADS": "1"}
 MAIN = "from hush.cli import main; main()"
 # Dies in its first round, after the event is on disk.
-DIES = f"import os; from hush.federation.simulated import Blocks; Blocks.collect = lambda *_: os._exit(9); {MAIN}"
+DIES = (
+    f"import os; from hush.federation.simulated import Simulation; Simulation.collect = lambda *_: os._exit(9); {MAIN}"
+)
 PRIVATE = {"name": "fl-std-dp", "noise": 1.0, "clip": 0.1, "accountant": "rdp"}
 
 

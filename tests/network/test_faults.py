@@ -25,7 +25,7 @@ from hush.core.task import Task
 from hush.errors import Aborted
 from hush.experiment import config
 from hush.experiment.resolving import build
-from hush.federation.blocks import Blocks
+from hush.federation.blocks import Simulation
 from hush.federation.simulated import Simulated
 from hush.models.weights import flatten
 from hush.privacy.ledger import Ledger
@@ -52,7 +52,7 @@ PHASES = ("advertise", "share", "mask", "consent", "unmask")
 class Twin:
     """The simulator with the losses that a federation had, and rounds that its server did not finish."""
 
-    clients: Blocks
+    clients: Simulation
     skipped: set[int]
 
     @property

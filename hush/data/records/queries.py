@@ -70,7 +70,7 @@ def _asked(database: str, query: str) -> Rows:
     try:
         if "://" in address:
             return _by_address(address, query)
-        return _by_file(Path(address), query)
+        return _by_file(Path(address), query, database)
     except Mistake:
         raise
     except ImportError as error:
@@ -102,9 +102,9 @@ def _harmless(error: Exception, address: str) -> str:
     return type(error).__name__ if any(part.lower() in line.lower() for part in parts) else line
 
 
-def _by_file(path: Path, query: str) -> Rows:
+def _by_file(path: Path, query: str, shown: str) -> Rows:
     if not path.is_file():
-        raise Mistake(f"the database {path} is not there: paths are read from the folder of the schema")
+        raise Mistake(f"the database {shown} is not there: paths are read from the folder of the schema")
     with path.open("rb") as file:
         head = file.read(16)
     if head.startswith(b"SQLite format 3"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 from typing import Annotated, Literal
+from urllib.parse import unquote
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -31,7 +32,7 @@ class Described(BaseModel):
 
 Sign = Literal[".", ","]
 ALL = "*"  # as a key of missing: every column
-_SECRET = re.compile(r"://[^/@]*:[^/@]*@|(password|passwd|pwd|secret|token)=", re.I)
+_SECRET = re.compile(r"://[^@]*:[^@]*@|(pass\w*|pwd|secret\w*|token\w*|\w*key\w*)\s*=", re.I)
 
 
 class Source(Described):
@@ -59,7 +60,7 @@ class Source(Described):
             raise ValueError("path is the address of a database: give database and query in its place")
         if (self.path is None) == (self.database is None) or (self.database is None) != (self.query is None):
             raise ValueError("give the path of a table, or a database and a query")
-        if self.database is not None and _SECRET.search(self.database):
+        if self.database is not None and _SECRET.search(unquote(self.database)):
             raise ValueError(
                 "database holds a password: put the address in a variable of the environment, such as HOSPITAL_DB,"
                 " and write database = '$HOSPITAL_DB'"

@@ -6,6 +6,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 from hush.data import files
 from hush.errors import Mistake
@@ -44,6 +45,11 @@ def check(words: list[str]) -> None:
         if kind not in KINDS or not place:
             known = " or ".join(f"{one}:DIR" for one in KINDS)
             raise Mistake(f"--log-to {word} names no tracker: write {known}, or mlflow:URI")
+        if "@" in urlsplit(place).netloc:
+            raise Mistake(
+                f"--log-to {kind}: the address has a user or a password, which a run's directory would keep: give them"
+                " in the environment (MLFLOW_TRACKING_USERNAME, MLFLOW_TRACKING_PASSWORD)"
+            )
         if find_spec(KINDS[kind]) is None:
             raise Mistake(f"--log-to {word} needs a package that is not installed: pip install 'hush-fl[{kind}]'")
 

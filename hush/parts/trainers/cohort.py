@@ -18,7 +18,7 @@ from hush.data.samples import Samples
 from hush.errors import Mistake
 from hush.models import workers
 from hush.models.losses import Loss
-from hush.models.traits import Traits, rowwise, traits
+from hush.models.traits import Traits, draws, rowwise, traits
 from hush.models.weights import Layout, flatten
 from hush.parts.trainers import alone, chain, lockstep, memory, prefix, sparse, traced, vmapped
 from hush.parts.trainers.batches import Batches, cut
@@ -173,7 +173,7 @@ _lock = threading.Lock()
 
 def choose(problem: Problem, held: Population) -> EngineKind:
     """The engine for a problem: by the model, unless a measured block shows the other to be clearly faster."""
-    with _lock:  # one thread measures, the others wait for what it finds
+    with draws, _lock:  # one thread measures, the others wait for what it finds
         if problem not in _kinds:
             with workers.alone():
                 _kinds[problem] = _choose(problem, held)

@@ -16,7 +16,7 @@ from hush.core.task import Problem
 from hush.data.samples import Samples
 from hush.errors import Mistake
 from hush.models.losses import Loss
-from hush.models.traits import hooked, seeded
+from hush.models.traits import draws, hooked, seeded
 from hush.models.weights import Layout, twin
 from hush.parts.trainers.vmapped import strict
 
@@ -43,7 +43,7 @@ def known(problem: Problem, data: Samples) -> PassTraits:
     """The look of a problem, taken once for each mode of its model."""
     model = problem.model
     mode = (*(m.training for m in model.modules()), *(p.requires_grad for p in model.parameters()))
-    with _lock:
+    with draws, _lock:
         found = _known.setdefault(problem, {})
         if mode not in found:
             found[mode] = look(model, problem.loss, data)

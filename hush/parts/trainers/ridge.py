@@ -13,6 +13,7 @@ from hush.core.spec import Plan
 from hush.core.task import Block, Registered
 from hush.errors import Mistake
 from hush.models.entry import FirstLayer, entry
+from hush.models.traits import traits
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,8 @@ class Ridge(Trainer):
     def check(self, scheme: Parts, task: Registered) -> None:
         """One linear layer that takes the rows, and nothing else that trains."""
         _layer(task.model)
+        if traits(task.model, task.rows.inputs).random:
+            raise Mistake("ridge is for a model that draws no random numbers: leave Dropout out of it")
 
     def fit(self, block: Block, plan: Plan, engine: Engine = Engine()) -> Tensor:
         """The updates of the live coordinates, one row per client."""
@@ -59,9 +62,9 @@ class Ridge(Trainer):
             sizes.setdefault(count, []).append(place)
         for places in sizes.values():
             rows = torch.stack([block.rows(place) for place in places])
-            x = block.data.inputs.index_select(0, rows.flatten()).flatten(1)
-            residual = _residuals(found, block, x, rows.flatten(), weight, bias).view(*rows.shape, -1)
-            x = x.view(*rows.shape, -1)
+            x = block.data.inputs.index_select(0, rows.flatten()).flatten(1).view(*rows.shape, -1).to(weight.dtype)
+            # Each client by itself: a mean over rows of several would let one of them move the others' updates.
+            residual = torch.stack([_residuals(found, block, *own, weight, bias) for own in zip(x, rows, strict=True)])
             gram = x @ x.mT if bias is None else x @ x.mT + 1
             solved = torch.linalg.solve(gram + self.gamma * torch.eye(rows.shape[1]), residual)
             moved = [(solved.mT @ x).flatten(1)] + ([] if bias is None else [solved.sum(1)])
@@ -70,7 +73,7 @@ class Ridge(Trainer):
 
 
 def _residuals(found: FirstLayer, block: Block, x: Tensor, rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """Minus the gradient of each row's loss for the outputs of the layer."""
+    """Minus the gradient of each row's loss for the outputs of the layer, of one client."""
     output = torch.nn.functional.linear(x, weight, bias).requires_grad_()
     loss = block.problem.loss(found.rest(output), block.data.targets[rows])
     (slope,) = torch.autograd.grad(loss, output)

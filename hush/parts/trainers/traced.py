@@ -8,13 +8,14 @@ as together. A model whose code cannot be followed is left whole, and one line i
 import logging
 import threading
 from collections.abc import Hashable
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, fx, nn
 
 from hush.data.sparse import Sparse
-from hush.models.traits import seeded
+from hush.models.traits import draws, seeded
 from hush.models.weights import Layout, twin
 from hush.parts.trainers.prefix import Cut
 
@@ -32,9 +33,10 @@ def cut(model: nn.Module, inputs: Tensor | Sparse, live: Tensor | None) -> Cut |
     if len(opened) == sum(1 for _ in model.parameters()):
         return None
     modes = (*(m.training for m in model.modules()), *(p.requires_grad for p in model.parameters()))
-    with _lock:
+    held = tuple(id(tensor) for tensor in (*model.parameters(), *model.buffers()))  # another body, another cut
+    with draws, _lock:
         found = _known.setdefault(model, {})
-        key = (opened, modes)
+        key = (opened, modes, held)
         if key not in found:
             found[key] = _found(model, inputs[:ROWS], opened)
             if found[key] is None:
@@ -70,7 +72,21 @@ class _Tracer(fx.Tracer):
 
     def __init__(self, opened: frozenset[str]) -> None:
         super().__init__()
-        self.opened = opened
+        self.opened, self.own = opened, threading.get_ident()
+
+    # While it traces, torch calls these for every module of the process: other threads go on as they were.
+
+    def call_module(self, m: nn.Module, forward: Any, args: Any, kwargs: Any) -> Any:
+        """As a step of the graph, in the thread that traces."""
+        if threading.get_ident() != self.own:
+            return forward(*args, **kwargs)
+        return super().call_module(m, forward, args, kwargs)
+
+    def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Any]) -> Any:
+        """A parameter as a node of the graph, in the thread that traces."""
+        if threading.get_ident() != self.own:
+            return attr_val
+        return super().getattr(attr, attr_val, parameter_proxy_cache)
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
         """Whether to stay out of it."""

@@ -150,3 +150,9 @@ def test_a_tracker_that_is_lost_does_not_stop_the_training(private, tmp_path, mo
         f"{word} is lost (no route to host): the run goes on; --resume with --log-to adds the missing rounds"
     ]
     assert (tmp_path / "run" / "model.safetensors").exists()
+
+
+def test_a_password_in_an_address_is_refused():
+    with pytest.raises(Mistake, match="has a user or a password") as told:
+        feed.check(["mlflow:https://me:s3cret@host/"])
+    assert "s3cret" not in str(told.value)

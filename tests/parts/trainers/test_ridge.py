@@ -85,3 +85,20 @@ def test_what_it_is_not_for(task: Task) -> None:
     plan = Plan(1, torch.zeros(48), torch.arange(5))
     with pytest.raises(Mistake, match="for all weights of a linear layer"):
         Ridge(1.0).fit(linear.block(np.arange(2), SecretSeed.simulated(0)), plan)
+
+
+def test_no_client_moves_another_s_update() -> None:
+    """Whatever the loss divides by: alone and beside others a client's update is the same."""
+    task = made(*MODELS["bias"]())
+    weighed = nn.CrossEntropyLoss(weight=torch.tensor([1.0, 1.0, 1000.0]))
+    task = Task(task.model, weighed, task.train, task.split)
+    weights = torch.cat([p.detach().flatten() for p in task.model.parameters()])
+    together = Ridge(0.5).fit(task.block(np.array([0, 2]), SecretSeed.simulated(0)), Plan(1, weights))
+    alone = Ridge(0.5).fit(task.block(np.array([0]), SecretSeed.simulated(0)), Plan(1, weights))
+    torch.testing.assert_close(together[:1], alone, rtol=1e-5, atol=1e-5)
+
+
+def test_a_model_that_draws_is_refused() -> None:
+    task = made(nn.Sequential(nn.Linear(15, 3), nn.Dropout()), 3)
+    with pytest.raises(Mistake, match="draws no random numbers"):
+        Ridge(1.0).check(None, task)
