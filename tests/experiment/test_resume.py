@@ -126,9 +126,15 @@ print(*points)
 """
 
 
-@pytest.mark.parametrize("rest", [0.0, 1e9], ids=["a checkpoint a round", "none but the first and the last"])
-# The second draws the noise of earlier rounds again, the third is no file of hush.
-@pytest.mark.parametrize("name", ["fl-std-dp", "hush-trusted", FEDPROX], ids=["fl-std-dp", "hush-trusted", "FedProx"])
+SELDOM = 1e9  # seconds between two checkpoints: none but the first and the last
+
+
+@pytest.mark.parametrize(
+    ("name", "rest"),
+    # The third draws the noise of earlier rounds again, the last is no file of hush.
+    [("fl-std-dp", 0.0), ("fl-std-dp", SELDOM), ("hush-trusted", SELDOM), (FEDPROX, 0.0)],
+    ids=["fl-std-dp", "fl-std-dp, few checkpoints", "hush-trusted, few checkpoints", "FedProx"],
+)
 def test_killed_at_any_call_to_the_disk(tmp_path, name, rest):
     """Twice: somewhere in the run, and at the beginning of the resumed one."""
     command = [sys.executable, "-c", DRIVER, str(tmp_path), str(rest), name]
