@@ -79,11 +79,10 @@ def test_live_weights_are_counted_by_tensor(digits):
     assert sum(layer["live"] for layer in found["layers"]) == len(live) == math.floor(0.3 * start)
 
 
-def test_a_set_without_rules_or_holders_adds_nothing_to_the_card(digits):
+def test_of_a_set_without_rules_or_holders_the_card_names_the_rows_alone(digits):
     *_, last = rounds(digits, 1)
-    assert not any(
-        "for the page" in line or "by client" in line for line in card(facts(digits, last.state, ()))["unnoised"]
-    )
+    lines = [line for line in card(facts(digits, last.state, ()))["unnoised"] if "page" in line or "by client" in line]
+    assert lines == ["how many rows there are: counted for the page"]
     assert "clients" not in about.results(digits, last.state)
 
 
