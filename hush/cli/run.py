@@ -148,7 +148,7 @@ def run(
             folders = [place / f"seed-{first + number}" for number in range(repeat)]
             for number, folder in enumerate(folders):
                 again = wanted.model_copy(update={"run": wanted.run.model_copy(update={"seed": first + number})})
-                _train(again, folder, resume, same_cpu, cluster, trackers, f"{place.name}-{folder.name}")
+                _train(again, folder, resume, same_cpu, cluster, trackers, f"{place.name}-{number}")
     except KeyboardInterrupt:
         raise Stopped(f"stopped; the same command goes on with --resume --out {place}") from None
     finished = [runs.read(folder) for folder in folders]
