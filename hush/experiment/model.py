@@ -96,7 +96,8 @@ def read(path: Path) -> tuple[About, dict[str, Tensor]]:
     try:
         with safe_open(path, framework="pt") as file:
             meta = file.metadata() or {}
-            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
+            names = file.keys()
+            tensors = {name: file.get_tensor(name).clone() for name in names}
         if "hush" not in meta:
             raise Mistake(
                 f"{path} does not say what it takes, as in older versions of hush: let `hush run --resume` write it"
