@@ -18,18 +18,12 @@ def table(run: Run) -> Table:
     """A run's columns: what may stand on the horizontal axis, and what the figures draw."""
     rows, name = _kept(run), runs.measure(run)
     found = {
-        "round": _column(rows, lambda row: row["round"], lambda value: f"round {value:,}"),
-        "measure": _column(rows, lambda row: row.get(name), words.accuracy),
+        "round": _column([row["round"] for row in rows], lambda value: f"round {value:,}"),
+        "measure": _column([row.get(name) for row in rows], words.accuracy),
+        **{way: _column([runs.kilobytes(row, way) for row in rows], _sent) for way in ("up", "down")},
+        **{f"epsilon {view}": _column([runs.epsilon(row, view) for row in rows], words.epsilon) for view in runs.VIEWS},
         **{
-            way: _column(rows, lambda row, way=way: runs.kilobytes(row, way), _sent)  # type: ignore[misc]
-            for way in ("up", "down")
-        },
-        **{
-            f"epsilon {view}": _column(rows, lambda row, view=view: runs.epsilon(row, view), words.epsilon)  # type: ignore[misc]
-            for view in runs.VIEWS
-        },
-        **{
-            f"length {part}": _column(rows, lambda row, part=part: (row.get("length") or {}).get(part), words.length)  # type: ignore[misc]
+            f"length {part}": _column([(row.get("length") or {}).get(part) for row in rows], words.length)
             for part in ("mean", "bound", "noise")
         },
     }
@@ -78,8 +72,8 @@ def _number(row: Row) -> int:
     return int(row["round"])
 
 
-def _column(rows: list[Row], of: Callable[[Row], Any], say: Callable[[Any], str]) -> Column:
-    values = [value if runs.finite(value) else None for value in map(of, rows)]
+def _column(found: list[Any], say: Callable[[Any], str]) -> Column:
+    values = [value if runs.finite(value) else None for value in found]
     short = [float(f"{value:.6g}") if isinstance(value, float) else value for value in values]
     return {"v": short, "t": ["" if value is None else say(value) for value in values]}
 
