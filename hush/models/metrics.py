@@ -6,21 +6,17 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any, Protocol
 
-import torch
 from torch import Tensor, nn
 
 from hush.data.samples import Samples
-from hush.data.sparse import Sparse
 from hush.errors import Mistake
-from hush.models.entry import entry, lookup
 from hush.models.inputs import fitted
 from hush.models.losses import Loss
 from hush.models.measures import choice
 from hush.models.measures.choice import Metrics
 from hush.models.measures.kind import Kind, LossOnly, Values
-from hush.models.traits import hooked
+from hush.models.outputs import passes
 from hush.models.weights import bound
-from hush.models.workers import spread
 
 
 class Judged(Protocol):
@@ -69,8 +65,8 @@ def evaluate(
 ) -> Score:
     """The model with these weights on the task's test data, or on other data; batches are spread over workers.
 
-    The loss is the task's own, with its class weights where it has some. A batch has 500 rows by default, or 2,000
-    sparse ones that a linear layer takes as they are. The measures are over all rows, whatever a batch has.
+    The loss is the task's own, with its class weights where it has some. The measures are over all rows, whatever a
+    batch has.
     """
     return _judged(task, weights, samples, batch, workers, None)
 
@@ -92,59 +88,20 @@ def _judged(
     if samples is None:
         raise Mistake("the task has no test data: give Task(test=...) or pass samples to evaluate()")
     samples = fitted(task.model, samples)
-    inputs, targets = samples.inputs, samples.targets
+    targets = samples.targets
     # What the targets mean is a matter of all of them: a few rows of a regression may be 0 and 1.
     whole = targets if task.test is None else task.test.targets
-    found = entry(bound(task.model, weights)) if isinstance(inputs, Sparse) else None
-    table = None if found is None else found.transposed()  # once for all batches
-    size = batch or (500 if table is None else 2000)
 
-    def score(first: int) -> tuple[float, Kind, Any]:
+    def score(rows: slice, output: Any) -> tuple[float, Kind, Any]:
         """The summed loss, and what is kept of the batch."""
-        # A copy of both: a model may keep what it computed, or change what it was given.
-        model, rows = quickened(bound(task.model, weights).eval()), slice(first, first + size)
         wanted = targets[rows]
-        with torch.inference_mode():
-            own = entry(model)
-            if isinstance(inputs, Sparse) and table is not None and own is not None:
-                output = own.rest(lookup(table, inputs.take(rows), own.first.bias))
-            else:
-                output = model(inputs[rows].clone())
-            kind = only or choice.of(task.metrics, task.loss, whole, output)
-            return float(task.loss(output, wanted)) * len(wanted), kind, kind.part(output, wanted)
+        kind = only or choice.of(task.metrics, task.loss, whole, output)
+        return float(task.loss(output, wanted)) * len(wanted), kind, kind.part(output, wanted)
 
-    scores = list(spread(score, range(0, len(samples), size), workers))
+    scores = list(passes(lambda: bound(task.model, weights), samples.inputs, score, batch, workers))
     loss, kind = math.fsum(part for part, _, _ in scores) / len(samples), scores[0][1]
     values = kind.whole([part for _, _, part in scores], targets)
     return Score(loss, values, *kind.main(values))
-
-
-class Halves(nn.Module):
-    """Max pooling of 2 by 2 by the larger of two rows, then of two columns: the same bits in a tenth of the time."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The largest of each square; a last odd row or column is left out."""
-        height, width = x.shape[-2] // 2 * 2, x.shape[-1] // 2 * 2
-        rows = torch.maximum(x[..., 0:height:2, :width], x[..., 1:height:2, :width])
-        return torch.maximum(rows[..., 0::2], rows[..., 1::2])
-
-
-def quickened(model: nn.Module) -> nn.Module:
-    """The same function, bit for bit, for forward passes: pooling is cheaper, and goes before a ReLU."""
-    if type(model) is not nn.Sequential or any(map(hooked, (model, *model))):
-        return model
-    layers = [Halves() if _halves(layer) else quickened(layer) for layer in model]
-    for at in range(len(layers) - 1):
-        if type(layers[at]) is nn.ReLU and isinstance(layers[at + 1], Halves | nn.MaxPool2d):
-            layers[at], layers[at + 1] = layers[at + 1], layers[at]
-    return nn.Sequential(*layers)
-
-
-def _halves(layer: nn.Module) -> bool:
-    if type(layer) is not nn.MaxPool2d or layer.ceil_mode or layer.return_indices:
-        return False
-    wanted = ((layer.kernel_size, 2), (layer.stride, 2), (layer.padding, 0), (layer.dilation, 1))
-    return all(found in (number, (number, number)) for found, number in wanted)
 
 
 def mean(scores: Sequence[Score]) -> Score:

@@ -13,7 +13,8 @@ from hush.data.samples import Samples
 from hush.data.sparse import Sparse
 from hush.errors import Mistake
 from hush.models.losses import binary
-from hush.models.metrics import Halves, evaluate, quickened
+from hush.models.metrics import evaluate
+from hush.models.outputs import Halves, quickened
 from hush.models.weights import bound, flatten
 
 

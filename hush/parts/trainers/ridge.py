@@ -63,8 +63,7 @@ class Ridge(Trainer):
         for places in sizes.values():
             rows = torch.stack([block.rows(place) for place in places])
             x = block.data.inputs.index_select(0, rows.flatten()).flatten(1).view(*rows.shape, -1).to(weight.dtype)
-            # Each client by itself: a mean over rows of several would let one of them move the others' updates.
-            residual = torch.stack([_residuals(found, block, *own, weight, bias) for own in zip(x, rows, strict=True)])
+            residual = _residuals(found, block, x, rows, weight, bias)
             gram = x @ x.mT if bias is None else x @ x.mT + 1
             solved = torch.linalg.solve(gram + self.gamma * torch.eye(rows.shape[1]), residual)
             moved = [(solved.mT @ x).flatten(1)] + ([] if bias is None else [solved.sum(1)])
@@ -73,11 +72,15 @@ class Ridge(Trainer):
 
 
 def _residuals(found: FirstLayer, block: Block, x: Tensor, rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """Minus the gradient of each row's loss for the outputs of the layer, of one client."""
+    """Minus the gradient of each row's loss for the outputs of the layer, of clients with as many rows each."""
     output = torch.nn.functional.linear(x, weight, bias).requires_grad_()
-    loss = block.problem.loss(found.rest(output), block.data.targets[rows])
-    (slope,) = torch.autograd.grad(loss, output)
-    return slope * -len(rows)  # the loss is a mean over the rows
+    # The loss of each client by itself: a mean over rows of several would let one of them move the others' updates.
+    losses = [
+        block.problem.loss(found.rest(own), block.data.targets[which])
+        for own, which in zip(output.unbind(), rows, strict=True)
+    ]
+    (slope,) = torch.autograd.grad(torch.stack(losses).sum(), output)
+    return slope * -rows.shape[1]  # the loss is a mean over the rows
 
 
 def _layer(model: nn.Module) -> FirstLayer:
