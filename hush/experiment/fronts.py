@@ -103,10 +103,11 @@ class Images:
     @property
     def notes(self) -> tuple[str, ...]:
         """What was known beforehand."""
+        beside, where = ("", "") if self.made.colours is None else (" with coarse colours beside it", " and CIFAR-10")
         return (
-            f"features: scattering of order {self.made.scattering.order} in a basis from procedural images, for which"
-            " no data is read; what kind of images, and the scheme's settings, were chosen on held-out clients of"
-            " Fashion-MNIST: a prior that epsilon does not count",
+            f"features: scattering of order {self.made.scattering.order} in a basis from procedural images{beside}, for"
+            " which no data is read; what kind of images, and the scheme's settings, were chosen on held-out clients of"
+            f" Fashion-MNIST{where}: a prior that epsilon does not count",
         )
 
     def __call__(self, inputs: Inputs, progress: Progress | None = None, keep: bool = False) -> Inputs:
@@ -219,9 +220,9 @@ def made(about: dict[str, Any], local: Callable[[str], str] = str) -> Front:
     """The front that `about` describes; `local` says where a file of the user's own is now."""
     kind = about.get("kind")
     if kind == "images":
-        if about["version"] != public.VERSION:
-            raise Mistake("the model's features are those of another version of hush: use it with that version")
         channels, height, width = about["shape"]
+        if about["version"] != public.version(channels):
+            raise Mistake("the model's features are those of another version of hush: use it with that version")
         sides = (channels, height, width)
         return Images(public.front(sides, about["directions"], about["order"], about["seed"]), about["flat"])
     if kind == "own":

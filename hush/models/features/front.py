@@ -10,16 +10,18 @@ from torch import Tensor
 from hush.errors import Mistake
 from hush.models import workers
 from hush.models.features.basis import Basis, normalised
+from hush.models.features.colours import Colours
 from hush.models.features.procedural import procedural_images
 from hush.models.features.scattering import Scattering
 from hush.models.features.store import Numbers, digest, kept
 from hush.random.seeds import PublicSeed
 
-VERSION = 2  # of what a front gives: a change to its parts makes a new one, so that no old file is taken for it
+GREY, COLOUR = 2, 3  # versions of what a front gives: a change to its parts makes a new one, and no old file fits
 SIDE = 32  # pixels; a longer side is shrunk to it
 LEAST = 8  # pixels; a shorter side is stretched to it, for scattering keeps one number of four, and not where it was
 MOST = 600  # directions that a basis is made with
 LARGE, MANY, FEW = 4096, 10_000, 4_000  # from so many features on a basis is of few procedural images, below of many
+PALETTE = 1_000  # procedural images that say how colours differ
 PIECE = 256  # images in one go
 
 Progress = Callable[[int, int], None]  # so many images of so many are done
@@ -29,18 +31,20 @@ Progress = Callable[[int, int], None]  # so many images of so many are done
 class Front:
     """Scattering, normalised, in a public basis: images of one shape to rows of `directions` numbers and a constant.
 
-    `numbers` describe it: who has the same ones has the same front, up to rounding.
+    Of several channels the colours are beside them. `numbers` describe it: who has the same ones has the same front, up
+    to rounding.
     """
 
     shape: tuple[int, int, int]
     scattering: Scattering
     basis: Basis
     numbers: Numbers
+    colours: Colours | None = None
 
     @property
     def width(self) -> int:
         """How many numbers a row has."""
-        return self.basis.size + 1
+        return self.basis.size + 1 + (0 if self.colours is None else self.colours.size)
 
     def __call__(self, images: Tensor, progress: Progress | None = None) -> Tensor:
         """(n, channels, height, width) to (n, width). `progress` hears how far it is."""
@@ -48,11 +52,14 @@ class Front:
             raise Mistake(f"images of shape {tuple(images.shape[1:])} do not fit a front for {self.shape}: make one")
         out = torch.empty(len(images), self.width)
         done = 0
-        channels = self.scattering.channels
-        for found in _pieces(lambda piece: self.basis(raw(self.scattering, piece, channels)), images, progress):
+        for found in _pieces(self._rows, images, progress):
             out[done : done + len(found)] = found
             done += len(found)
         return out
+
+    def _rows(self, piece: Tensor) -> Tensor:
+        found = self.basis(raw(self.scattering, piece, self.scattering.channels))
+        return found if self.colours is None else torch.cat([found, self.colours(piece)], 1)
 
     def features(self, images: Tensor, progress: Progress | None = None) -> Tensor:
         """The same, from the cache on disk where these images went through this front before."""
@@ -66,7 +73,8 @@ def front(
 ) -> Front:
     """The front for images of shape (channels, height, width) that gives `directions` numbers and a constant.
 
-    Of small images it gives as many numbers as there are.
+    Of several channels it gives 16 numbers a channel more, for the colours. Small images have fewer
+    directions.
 
     Its basis comes from procedural images of the public seed; it is kept in the cache. `progress` hears how many of
     them are done, where it is not there. Guarantee: no data is read.
@@ -80,7 +88,8 @@ def front(
     small = (shape[0], min(shape[1], sides[0]), min(shape[2], sides[1]))
     if not 1 <= directions <= MOST:
         raise Mistake(f"features={directions} must be 1 to {MOST}: 60 for few bytes, 600 for accuracy")
-    numbers: Numbers = {"version": VERSION, "order": order, "seed": seed}
+    # The basis of several channels is the same in both versions; what stands beside it is not.
+    numbers: Numbers = {"version": GREY, "order": order, "seed": seed}
 
     def fit() -> Tensor:
         made = procedural_images(MANY if size <= LARGE else FEW, small, PublicSeed(seed))
@@ -92,7 +101,23 @@ def front(
     basis = Basis(whole[0], whole[1:].t())
     basis = basis.first(min(directions, basis.size))  # small images have fewer
     # As many as there are: who asks for more has the same front, and the same file of it in the cache.
-    return Front(shape, scattering, basis, {**numbers, "shape": list(shape), "directions": basis.size})
+    numbers = {**numbers, "version": version(shape[0]), "shape": list(shape), "directions": basis.size}
+    return Front(shape, scattering, basis, numbers, _colours(small, seed) if shape[0] > 1 else None)
+
+
+def version(channels: int) -> int:
+    """Of the front for images of so many channels."""
+    return GREY if channels == 1 else COLOUR
+
+
+def _colours(small: tuple[int, int, int], seed: int) -> Colours:
+    """As procedural images have them; kept in the cache."""
+
+    def fit() -> Tensor:
+        found = Colours.fit(procedural_images(PALETTE, small, PublicSeed(seed)))
+        return torch.stack([found.mean, found.deviation])
+
+    return Colours(*kept({"what": "colours", "shape": list(small), "version": COLOUR, "seed": seed}, fit))
 
 
 def _pieces(work: Callable[[Tensor], Tensor], images: Tensor, progress: Progress | None) -> Iterator[Tensor]:

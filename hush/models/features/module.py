@@ -36,10 +36,13 @@ class FrontModule(nn.Module):
         front(torch.zeros(1, *front.shape))  # its filters are made and kept here, not in a trace that has no numbers
         self.register_buffer("mean", front.basis.mean.clone())
         self.register_buffer("directions", front.basis.directions.clone())
+        self.colours = front.colours
 
     def forward(self, images: Tensor) -> Tensor:
-        """Scattering, normalised, in the basis; each row at norm 1, and the constant."""
-        found = raw(self.scattering.traced, images.unsqueeze(1) if self.flat else images, self.scattering.channels)
+        """Scattering, normalised, in the basis; each row at norm 1, the constant, and the colours of several channels."""
+        images = images.unsqueeze(1) if self.flat else images
+        found = raw(self.scattering.traced, images, self.scattering.channels)
         rows = (found.flatten(1) - self.mean) @ self.directions
         norms = torch.linalg.vector_norm(rows, dim=1, keepdim=True).clamp_min(torch.finfo(rows.dtype).tiny)
-        return torch.cat([rows / norms, torch.full_like(norms, CONSTANT)], dim=1)
+        beside = [] if self.colours is None else [self.colours(images)]
+        return torch.cat([rows / norms, torch.full_like(norms, CONSTANT), *beside], dim=1)

@@ -12,6 +12,7 @@ from hush.errors import Mistake
 from hush.models.features import front as module
 from hush.models.features.basis import Basis, normalised
 from hush.models.features.front import Front, front
+from hush.models.features.module import FrontModule
 from hush.models.features.procedural import procedural_images
 from hush.models.features.scattering import Scattering
 from hush.models.features.store import place
@@ -40,7 +41,27 @@ def test_colours_are_normalised_apart() -> None:
     made = front((3, 8, 8), 20)
     images = procedural_images(40, (3, 8, 8), PublicSeed(9))
     parts = [normalised(Scattering(1)(images[:, c : c + 1])) for c in range(3)]
-    assert torch.allclose(made(images), made.basis(torch.cat(parts, 1)), atol=1e-5)
+    assert torch.allclose(made(images)[:, :21], made.basis(torch.cat(parts, 1)), atol=1e-5)
+
+
+@pytest.mark.parametrize("channels", [2, 3, 5])
+def test_colours_are_beside_them(channels: int) -> None:
+    """As the slow twin has it: the sum of the channels and their differences at 4 by 4 places, scaled."""
+    shape = (channels, 12, 8)
+    made, images = front(shape, 20), procedural_images(6, shape, PublicSeed(9))
+
+    def slow(image: np.ndarray) -> np.ndarray:
+        places = np.array([[image[:, 3 * i : 3 * i + 3, 2 * j : 2 * j + 2] for j in range(4)] for i in range(4)])
+        c = places.mean((3, 4)).reshape(16, channels)
+        planes = [c.sum(1) / channels**0.5]
+        planes += [(c[:, :j].sum(1) - j * c[:, j]) / (j * (j + 1)) ** 0.5 for j in range(1, channels)]
+        return np.concatenate(planes)
+
+    usual = np.stack([slow(one) for one in procedural_images(1000, shape, PublicSeed(0)).double().numpy()])
+    rows = (np.stack([slow(one) for one in images.double().numpy()]) - usual.mean(0)) / usual.std(0, ddof=1)
+    found = made(images)[:, 21:].double().numpy()
+    assert made.width == 21 + 16 * channels
+    np.testing.assert_allclose(found, 0.4 * rows / np.linalg.norm(rows, axis=1, keepdims=True), atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +85,7 @@ def test_any_size_makes_rows() -> None:
     """Rows of numbers that differ from image to image, whatever the sides and channels."""
     for shape in ((1, 8, 8), (2, 70, 40), (3, 4, 9), (5, 9, 13), (1, 3, 20), (2, 1, 50), (2, 2, 2), (1, 900, 2)):
         rows = front(shape, 10)(procedural_images(50, shape, PublicSeed(1)))
-        assert rows.shape == (50, 11)
+        assert rows.shape == (50, 11 if shape[0] == 1 else 11 + 16 * shape[0])
         assert torch.isfinite(rows).all()
         assert rows.std(0).max() > 0.1
 
@@ -114,7 +135,7 @@ def test_everybody_makes_the_same() -> None:
 
 
 def test_it_stays_the_same_from_version_to_version() -> None:
-    """Files in the cache are known by numbers: whoever changes what these give raises VERSION in the front."""
+    """Files in the cache are known by numbers: whoever changes what these give raises its version in the front."""
     images = procedural_images(2, (1, 8, 8), PublicSeed(9))
     first = [[0.2783, -0.3034, -0.0715, 0.7047, -0.5735, 0.2], [-0.1918, 0.9532, -0.2174, 0.0850, -0.0127, 0.2]]
     second = [[0.2813, -0.5350, 0.3695, 0.6394, 0.2988, 0.2], [-0.2518, 0.9043, 0.0740, 0.2973, -0.1582, 0.2]]
@@ -151,7 +172,7 @@ def test_features_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     changed[7, 0, 0, 0] = 0.5 - changed[7, 0, 0, 0]
     made.features(changed, tell)
     front((1, 8, 8), 21).features(images, tell)
-    monkeypatch.setattr(module, "VERSION", 0)
+    monkeypatch.setattr(module, "GREY", 0)
     front((1, 8, 8), 20).features(images, tell)
     assert told == [256, 300, 256, 299] + 3 * [256, 300]
 
@@ -184,3 +205,11 @@ def test_refused() -> None:
         front((1, 8, 8), 5, order=3)
     with pytest.raises(Mistake, match=r"images of one pixel show nothing: give them as a table of shape \(rows, 3\)"):
         front((3, 1, 1), 5)
+
+
+@pytest.mark.parametrize("shape", [(1, 12, 8), (3, 12, 8)])
+def test_as_a_module(shape: tuple[int, int, int]) -> None:
+    """What is exported gives the same rows up to rounding."""
+    made, images = front(shape, 20), procedural_images(6, shape, PublicSeed(9))
+    exported = torch.export.export(FrontModule(made, flat=False), (images,)).module()
+    torch.testing.assert_close(exported(images), made(images), rtol=1e-4, atol=1e-5)

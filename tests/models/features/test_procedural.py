@@ -28,7 +28,7 @@ def test_an_image_depends_on_its_number_alone() -> None:
 
 
 def test_they_stay_the_same_from_version_to_version() -> None:
-    """Other images are another basis: whoever changes them raises VERSION in the front."""
+    """Other images are another basis: whoever changes them raises the versions in the front."""
     made = procedural_images(100, (1, 28, 28), SEED)
     assert made.mean().item() == pytest.approx(0.307620, abs=1e-5)
     assert made[7].std().item() == pytest.approx(0.179346, abs=1e-5)
