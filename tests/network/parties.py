@@ -21,12 +21,23 @@ SEED, VERSION = 7, "tests"
 LONG = 60.0  # seconds: whatever takes longer has failed
 
 
+# What a party would import by itself, a second of it: torch and nvflare, its drivers, the accountants.
+PRELOADED = [
+    "hush.experiment.server",
+    "hush.experiment.client",
+    "nvflare.fuel.f3.cellnet.core_cell",
+    "nvflare.fuel.f3.drivers.grpc_driver",
+    "nvflare.fuel.f3.drivers.aio_http_driver",
+    "torch._dynamo",
+    "dp_accounting.rdp",
+    "scipy.stats",
+]
+
+
 def context() -> ForkServerContext:
-    """Processes that find torch and nvflare imported."""
+    """Processes that find all of that imported."""
     found = multiprocessing.get_context("forkserver")
-    found.set_forkserver_preload(
-        ["hush.experiment.server", "hush.experiment.client", "nvflare.fuel.f3.cellnet.core_cell", "torch._dynamo"]
-    )
+    found.set_forkserver_preload(PRELOADED)
     return found
 
 
