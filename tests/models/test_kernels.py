@@ -9,6 +9,7 @@ import sys
 import pytest
 import torch
 
+from hush.cli import main
 from hush.errors import Mistake
 from hush.experiment import checkpoint, config, directory, journal
 from hush.experiment.resolving import build
@@ -17,7 +18,8 @@ from hush.privacy.ledger import Ledger
 
 # Other kernels than these, whatever these are: MKL's are named where they are limited.
 LIMIT = "AUTO" if os.environ.get("MKL_CBWR") == "COMPATIBLE" else "COMPATIBLE"
-OTHER = {**os.environ, "ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": LIMIT, "OMP_NUM_THREADS": "1"}
+NAMED = {**os.environ, "MKL_CBWR": LIMIT, "OMP_NUM_THREADS": "1"}
+OTHER = {**NAMED, "ATEN_CPU_CAPABILITY": "default"}
 MAIN = "from hush.cli import main; main()"
 # Dies in its first round, after the event is on disk.
 DIES = (
@@ -26,10 +28,25 @@ DIES = (
 PRIVATE = {"name": "fl-std-dp", "noise": 1.0, "clip": 0.1, "accountant": "rdp"}
 
 
-def elsewhere(out, *words, code=MAIN):
+@pytest.fixture
+def renamed(monkeypatch, capsys):
+    """Resumes a run with kernels of another name, in the tests' own process: (status, standard error)."""
+
+    def call(out, *words):
+        with monkeypatch.context() as patch:
+            patch.setenv("MKL_CBWR", LIMIT)
+            patch.setattr(sys, "argv", ["hush", "run", "--resume", "--out", str(out), *words])
+            with pytest.raises(SystemExit) as stopped:
+                main()
+        return stopped.value.code, capsys.readouterr().err
+
+    return call
+
+
+def elsewhere(out, code=MAIN, env=OTHER):
     """Resume the run with other kernels: (status, standard error)."""
-    command = [sys.executable, "-c", code, "run", "--resume", "--out", str(out), *words]
-    ran = subprocess.run(command, env=OTHER, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-c", code, "run", "--resume", "--out", str(out)]
+    ran = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     return ran.returncode, ran.stderr
 
 
@@ -95,7 +112,7 @@ def test_the_same_kernels_go_on_in_silence(tmp_path, monkeypatch):
     assert [event.round for event in Ledger.load(path / "privacy.json").events] == [1, 2, 3, 4]
 
 
-def test_no_round_is_released_twice_under_the_same_noise(tmp_path, monkeypatch):
+def test_no_round_is_released_twice_under_the_same_noise(tmp_path, monkeypatch, renamed):
     """The ledger is ahead of the checkpoint: other last bits under the same noise would reveal what it hides."""
     path = begun(built(PRIVATE), tmp_path / "r", monkeypatch, ahead=True)
     shutil.copytree(path, tmp_path / "first")
@@ -103,36 +120,36 @@ def test_no_round_is_released_twice_under_the_same_noise(tmp_path, monkeypatch):
     (tmp_path / "first" / "rounds.jsonl").unlink()
     for folder, number in ((path, 2), (tmp_path / "first", 1)):
         before = {file: data for file, data in held(folder).items() if file.name != "rounds.jsonl"}
-        status, err = elsewhere(folder)
+        status, err = renamed(folder)
         assert status == 2
         assert f"may have released round {number}, by {kernels()};" in err
         assert "under the same noise: go on there" in err
         assert before.items() <= held(folder).items()
 
 
-def test_without_noise_a_round_may_be_repeated(tmp_path, monkeypatch):
+def test_without_noise_a_round_may_be_repeated(tmp_path, monkeypatch, renamed):
     path = begun(built({"name": "fl-std"}), tmp_path / "r", monkeypatch, ahead=True)
-    status, err = elsewhere(path)
+    status, err = renamed(path)
     assert (status, "from round 2 on by" in err) == (0, True)
     assert [row.get("kernels") is not None for row in rows(path)] == [False, True, False, False]
 
 
-def test_a_move_is_known_before_its_first_event(tmp_path, monkeypatch):
+def test_a_move_is_known_before_its_first_event(tmp_path, monkeypatch, renamed):
     """Killed elsewhere in the first round after the move, with its event on disk: at home it is not repeated."""
     experiment = built(PRIVATE)
     path = begun(experiment, tmp_path / "r", monkeypatch, ahead=False)
-    assert elsewhere(path, code=DIES)[0] == 9
+    assert elsewhere(path, DIES, NAMED)[0] == 9
     assert [event.round for event in Ledger.load(path / "privacy.json").events] == [1, 2, 3, 4]
     with pytest.raises(Mistake, match="may have released round 4"):
         next(directory.execute(experiment, path))
-    assert elsewhere(path)[0] == 0
+    assert renamed(path)[0] == 0
     assert [event.round for event in Ledger.load(path / "privacy.json").events] == [1, 2, 3, 4]
 
 
-def test_same_cpu_refuses_other_kernels(tmp_path, monkeypatch):
+def test_same_cpu_refuses_other_kernels(tmp_path, monkeypatch, renamed):
     path = begun(built(PRIVATE), tmp_path / "r", monkeypatch, ahead=False)
     before = held(path)
-    status, err = elsewhere(path, "--same-cpu")
+    status, err = renamed(path, "--same-cpu")
     assert (status, "leave --same-cpu out" in err) == (2, True)
     assert held(path) == before
 

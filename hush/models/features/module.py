@@ -39,7 +39,7 @@ class FrontModule(nn.Module):
         self.colours = front.colours
 
     def forward(self, images: Tensor) -> Tensor:
-        """Scattering, normalised, in the basis; each row at norm 1, the constant, and the colours of several channels."""
+        """Scattering, normalised, in the basis; each row at norm 1, the constant, and colours, if there are any."""
         images = images.unsqueeze(1) if self.flat else images
         found = raw(self.scattering.traced, images, self.scattering.channels)
         rows = (found.flatten(1) - self.mean) @ self.directions
