@@ -17,7 +17,7 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	@$(BIN)/pip install --quiet --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
-# Like with like: all three in integers of 12 bits with a secure sum, at client-level epsilon 1.
+# Like with like: all three in integers with a secure sum, at client-level epsilon 1.
 DEMO := runs/demo/hush runs/demo/hush-tiny runs/demo/fl-top-dp
 
 demo: $(DEMO:%=%/model.safetensors) | $(VENV)/installed

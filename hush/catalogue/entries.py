@@ -50,9 +50,7 @@ def scheme(name: str, **settings: object) -> Scheme:
     True
     """
     found = entry(name)
-    given = {**found.settings, **_checked(name, settings)}
-    if "steps" in settings:
-        given["epochs"] = None
+    given = {**found.usually(settings), **_checked(name, settings)}
     clip = given.get("clip", AdaptiveClip())
     if clip == "adaptive":
         clip = AdaptiveClip()

@@ -1,6 +1,6 @@
 """What an entry of the catalogue is, and how its private form is built around it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
@@ -56,7 +56,8 @@ class Entry:
 
     protection: the clip and the noise that are put behind all stages of the built scheme; None: it is as it was built.
     usual: settings of its paper, where they differ from the declared ones; `clients` is the number of nodes there.
-    featured: it trains on public features of the data in place of the data.
+    featured: it trains on public features of the data in place of the data. tables: what is usual there for rows that
+    are no images: their columns have no public basis, and may say the same.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Entry:
     protection: Protection | None = None
     usual: Mapping[str, Any] = field(default_factory=dict)
     featured: bool = False
+    tables: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def level(self) -> Level | None:
@@ -85,6 +87,18 @@ class Entry:
     def settings(self) -> dict[str, Any]:
         """The usual settings that a task of any kind can take: a balance needs two classes."""
         return {key: value for key, value in self.usual.items() if key not in ("balance", "clients", "rounds")}
+
+    def usually(self, given: Container[str], rounds: int | None = None) -> dict[str, Any]:
+        """The same beside what is given: who sets local steps has no ridge solve, nor another number of passes.
+
+        Blocks follow the rounds, so that each has as many visits as usual, and a client sends about as much.
+        """
+        found = self.settings
+        if "steps" in given or "epochs" in given:
+            found |= {"steps": None, "epochs": None, "ridge": None}
+        if rounds is not None and "blocks" in found:
+            found["blocks"] = max(1, found["blocks"] * rounds // self.usual["rounds"])
+        return found
 
     @property
     def summary(self) -> str:

@@ -35,13 +35,11 @@ def values(config: Config, found: Entry, defaults: DataDefaults) -> Settings:
 
     The noise, the clip, the sampling and what is done about a rare class are found later.
     """
-    usual = {key: value for key, value in found.settings.items() if key != "sampling"}
     given = {**config.scheme.model_dump(exclude_none=True), **config.train.model_dump(exclude_none=True)}
     given = {key: given[key] for key in given.keys() & _TAKEN}
     if isinstance(given.get("features"), str):  # a function, which says by itself how many there are
         del given["features"]
-    if "steps" in given or "epochs" in given:
-        usual |= {"steps": None, "epochs": None}
+    usual = {key: value for key, value in found.usually(given, config.run.rounds).items() if key != "sampling"}
     settled = {"rate": defaults.rate, "clip": Clip(1.0), **usual, **given, "seed": config.run.seed}
     if settled.get("batch") == "all":
         settled["batch"] = None

@@ -29,8 +29,11 @@ class Front(Protocol):
     """Raw rows in, the network's rows out.
 
     about: in JSON's own types, from which `made` makes it again. settings: of [scheme], as it came out. notes: for the
-    privacy card. keep: in the cache on disk, where they are made by us and take long.
+    privacy card. basis: its numbers are directions that hardly say the same, so that blocks of them may take turns.
+    keep: in the cache on disk, where they are made by us and take long.
     """
+
+    basis: ClassVar[bool]
 
     @property
     def about(self) -> dict[str, Any]: ...
@@ -55,6 +58,7 @@ class Plain:
     about: ClassVar[dict[str, Any]] = {"kind": "none"}
     settings: ClassVar[dict[str, Any]] = _NONE
     notes: ClassVar[tuple[str, ...]] = ()
+    basis: ClassVar[bool] = False
 
     def __call__(self, inputs: Inputs, progress: Progress | None = None, keep: bool = False) -> Inputs:
         """The same rows."""
@@ -72,6 +76,7 @@ class Units:
     about: ClassVar[dict[str, Any]] = {"kind": "rows"}
     settings: ClassVar[dict[str, Any]] = _NONE
     notes: ClassVar[tuple[str, ...]] = ()
+    basis: ClassVar[bool] = False
 
     def __call__(self, inputs: Inputs, progress: Progress | None = None, keep: bool = False) -> Inputs:
         """See hush.models.features.unit."""
@@ -88,6 +93,7 @@ class Images:
 
     made: public.Front
     flat: bool
+    basis: ClassVar[bool] = True
 
     @property
     def about(self) -> dict[str, Any]:
@@ -130,6 +136,7 @@ class Own:
 
     name: str
     function: Function
+    basis: ClassVar[bool] = False
 
     @property
     def about(self) -> dict[str, Any]:

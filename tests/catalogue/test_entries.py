@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from hush.catalogue.entries import ENTRIES
+from hush.catalogue.entries import ENTRIES, scheme
 from hush.catalogue.forms import SHARES, Entry
 from hush.catalogue.values import Settings
 from hush.core.scheme import Scheme
@@ -12,7 +12,7 @@ from hush.core.task import Task
 from hush.errors import Mistake
 from hush.parts.sampling import Fixed
 from hush.parts.stages import Clip, Noise, Sense
-from hush.parts.trainers import Sgd
+from hush.parts.trainers import Ridge, Sgd
 
 SETTINGS = Settings(noise=1.0, clip=Clip(1.0))
 
@@ -63,3 +63,23 @@ def test_what_an_entry_protects_is_what_its_scheme_protects() -> None:
         assert entry.level == entry.example.level == ("client" if entry.protection else entry.build(SETTINGS).level)
     fixed = Entry("own", "", lambda k: Scheme(k.sgd(), k.cohorts(), stages=(Clip(1.0), Noise(2.0))))
     assert (fixed.level, fixed.sampling.kind) == ("client", "poisson")
+
+
+def test_blocks_follow_the_rounds() -> None:
+    """Each has as many visits as usual; who has few rounds has one block."""
+    entry = ENTRIES["hush"]
+    usual = entry.usual["blocks"], entry.usual["rounds"]
+    assert usual[0] > 1
+    for times in (1, 2, 3):
+        assert entry.usually((), times * usual[1])["blocks"] == times * usual[0]
+    assert entry.usually((), usual[1] // usual[0])["blocks"] == 1
+    assert entry.usually((), 1)["blocks"] == 1
+    assert entry.usually(())["blocks"] == usual[0]
+
+
+def test_who_sets_steps_has_no_ridge_solve() -> None:
+    assert isinstance(scheme("hush", noise=1.0).trainer, Ridge)
+    for given in ({"steps": 3}, {"epochs": 1}):
+        assert isinstance(scheme("hush", noise=1.0, **given).trainer, Sgd)
+    assert isinstance(scheme("hush", noise=1.0, steps=3, ridge=2.0).trainer, Ridge)
+    assert ENTRIES["hush"].usually(("rate",))["ridge"] == ENTRIES["hush"].usual["ridge"]

@@ -146,7 +146,13 @@ def test_a_scheme_on_features_refuses_a_network(table):
     scheme = hush.scheme("hush", noise=1.0, sampling=hush.Poisson(0.2))
     with pytest.raises(hush.Mistake, match=r"trains a linear head on public features.*take hush\.fit\(\(train, test\)"):
         next(hush.rounds(scheme, task(table), rounds=1))
-    assert next(hush.rounds(scheme, task(table, featured=True), rounds=1)).round == 1
+    mine = task(table, featured=True)
+    with pytest.raises(hush.Mistake, match="one trained layer is linear and takes the rows: give steps in its place"):
+        next(hush.rounds(scheme, mine, rounds=1))
+    steps = hush.scheme("hush", noise=1.0, sampling=hush.Poisson(0.2), steps=5)
+    assert next(hush.rounds(steps, mine, rounds=1)).round == 1
+    head = hush.Task(nn.Sequential(nn.Linear(6, 2)), mine.loss, mine.train, mine.split, mine.test, featured=True)
+    assert next(hush.rounds(scheme, head, rounds=1)).round == 1
 
 
 @pytest.mark.parametrize(

@@ -86,5 +86,7 @@ def _residuals(found: FirstLayer, block: Block, x: Tensor, rows: Tensor, weight:
 def _layer(model: nn.Module) -> FirstLayer:
     found = entry(model)
     if found is None or any(parameter.requires_grad for parameter in found.rest.parameters()):
-        raise Mistake("ridge is for a model whose one trained layer is linear and takes the rows: leave it out")
+        raise Mistake(
+            "ridge is for a model whose one trained layer is linear and takes the rows: give steps in its place"
+        )
     return found
