@@ -1,5 +1,6 @@
 """Every experiment file runs: two rounds of it, with bundled digits or made-up hospitals in place of fetched data."""
 
+import csv
 import json
 import re
 import sys
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hush.catalogue.clipping import paper_clip
-from hush.catalogue.entries import entry
+from hush.catalogue.entries import ENTRIES, entry
 from hush.cli import main
 from hush.experiment import config
 
@@ -65,3 +66,21 @@ def test_two_rounds(path, tmp_path, monkeypatch, capsys):
     last = json.loads(out.out)
     assert last["round"] == 2
     assert (last["epsilon"]["model"] == "none") == (not entry(wanted.scheme.name).private)
+
+
+@pytest.mark.parametrize("name", ["hush", "hush-tiny", "hush-once"])
+def test_the_catalogue_has_what_was_chosen(name):
+    """Its settings are a row of choices.csv, and of as many rounds none is better for clients of all kinds."""
+    with (Path(__file__).parents[1] / "experiments" / "frontier" / "choices.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if (row["scheme"], row["data"]) == (name, "fashion-mnist")]
+    usual = ENTRIES[name].usual
+    keys = ("features", "rounds", "blocks", "ridge", "rate", "server_rate", "momentum")
+    wanted = {key: f"{usual[key]:g}" for key in keys} | {"average": f"{usual.get('average', 0):g}", "epsilon": "1"}
+    (mine,) = [row for row in rows if wanted.items() <= row.items()]
+    others = [row for row in rows if (row["rounds"], row["epsilon"]) == (mine["rounds"], "1") and row["blocks"] != "1"]
+    assert len(others) > 10
+
+    def worth(row):
+        return float(row["iid"]) + float(row["shards"])
+
+    assert worth(mine) > max(map(worth, others)) - 0.001
