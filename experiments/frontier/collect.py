@@ -37,7 +37,6 @@ PLACES = {
     "hush-200-rounds": (0, 7, "center"),
     "hush-tiny-60-rounds": (-4, 7, "left"),
     "fl-top-dp-ours": (0, 7, "center"),
-    "hush-once": (0, 7, "center"),
     "hush-0.1": (7, 2, "left"),
     "fl-std-dp": (-6, 4, "right"),
 }
