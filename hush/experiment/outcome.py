@@ -94,10 +94,11 @@ def clipping(experiment: Experiment, state: State) -> dict[str, Any] | None:
 
 def _tuned(experiment: Experiment) -> bool:
     """Whether clip and server's rate are the scheme's own, chosen one for the other: to clip everybody may be meant."""
-    usual, wanted = own.entry(experiment.config.scheme.name).usual, experiment.config.scheme
-    if "clip" not in usual or "server_rate" not in usual:
+    entry, wanted = own.entry(experiment.config.scheme.name), experiment.config.scheme
+    if "clip" not in entry.usual or "server_rate" not in entry.usual:
         return False
-    return (usual["clip"].constant, usual["server_rate"]) == (wanted.clip, wanted.server_rate)
+    rates = (entry.usual["server_rate"], entry.tables.get("server_rate"))
+    return entry.usual["clip"].constant == wanted.clip and wanted.server_rate in rates
 
 
 def _size(task: Registered) -> int | None:

@@ -5,6 +5,7 @@ import tomllib
 
 import pytest
 
+from hush.catalogue.entries import ENTRIES
 from hush.models.helmert import helmert
 
 BUDGET = ["--epsilon", "8", "--delta", "1e-3"]
@@ -97,6 +98,8 @@ def test_rows_of_a_table(ran, tmp_path):
     assert config["model"]["name"] == "head"
     assert not {"features", "scattering_order"} & set(config["scheme"])
     assert config["scheme"].get("blocks") is None  # columns may say the same: they move together
+    assert config["scheme"]["server_rate"] == ENTRIES["hush"].tables["server_rate"]
+    assert "clips everybody" not in (tmp_path / "r" / "report.html").read_text()  # as was chosen
     given = ran("hush", "--data", "own.py:load", "--clients", "100", *BUDGET, "--set", "scheme.features=5", out="given")
     assert given[0] == 2
     assert "features and scattering_order are for images" in given[1]
