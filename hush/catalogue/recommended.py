@@ -21,7 +21,7 @@ def _head(name: str, usual: Values, tables: Values, protection: Protection = SHA
     return Entry(name, "hush", linear_head, protection, {**_HEAD, **usual}, featured=True, tables=tables)
 
 
-# All was chosen on held-out clients of Fashion-MNIST: experiments/frontier/choices.csv.
+# All was chosen on held-out clients of Fashion-MNIST: experiments/frontier, choices.csv.
 _HEAD = {"rate": 30.0, "steps": 5, "batch": None, "clip": Clip(0.3), "downlink_bits": 8}
 _BEST = {"rounds": 60, "blocks": 5, "ridge": 1.5, "momentum": 0.3, "server_rate": 100.0, "average": 0.6}
 _TINY = {"rounds": 30, "blocks": 6, "ridge": 0.7, "momentum": 0.3, "server_rate": 100.0, "average": 0.5}

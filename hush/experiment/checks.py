@@ -47,6 +47,9 @@ def check(config: Config, entry: Entry) -> None:
             records and scheme.clip in ("public", "adaptive")
         ),
         "steps and epochs are both given: give one of them": train.steps is not None and train.epochs is not None,
+        "ridge is one solve in place of steps, and both are given: give one of them": (
+            train.ridge is not None and (train.steps is not None or train.epochs is not None)
+        ),
         f"{entry.name} takes as many steps at every client: give steps, not epochs": (
             records and train.epochs is not None
         ),

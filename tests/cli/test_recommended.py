@@ -90,6 +90,18 @@ def test_its_own_rounds_and_a_resume(ran, tmp_path):
     assert models[0] == models[1]
 
 
+def test_what_is_off_stays_off(ran, tmp_path):
+    """A run's configuration alone is the same run, also where what is usual for the scheme was set off."""
+    off = ["--set", "scheme.blocks=1", "--set", "scheme.average=0", "--set", "train.steps=2"]
+    status, _, config = ran("hush", "--data", "digits", *BUDGET, "--rounds", "24", *off)
+    assert status == 0
+    assert (config["scheme"]["blocks"], config["scheme"]["average"], config["train"]["steps"]) == (1, 0.0, 2)
+    assert "ridge" not in config["train"]
+    assert ran(str(tmp_path / "r" / "config.toml"), out="again")[0] == 0
+    models = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("r", "again")]
+    assert models[0] == models[1]
+
+
 def test_rows_of_a_table(ran, tmp_path):
     (tmp_path / "own.py").write_text(OWN)
     status, last, config = ran("hush", "--data", "own.py:load", "--clients", "100", *BUDGET, "--rounds", "3")
@@ -97,7 +109,7 @@ def test_rows_of_a_table(ran, tmp_path):
     assert last["bytes"]["up"]["payload"]["max"] % (4 * 2 * 7) == 0  # (3 classes - 1) x (6 numbers + the constant)
     assert config["model"]["name"] == "head"
     assert not {"features", "scattering_order"} & set(config["scheme"])
-    assert config["scheme"].get("blocks") is None  # columns may say the same: they move together
+    assert config["scheme"]["blocks"] == 1  # columns may say the same: they move together
     assert config["scheme"]["server_rate"] == ENTRIES["hush"].tables["server_rate"]
     assert "clips everybody" not in (tmp_path / "r" / "report.html").read_text()  # as was chosen
     given = ran("hush", "--data", "own.py:load", "--clients", "100", *BUDGET, "--set", "scheme.features=5", out="given")
@@ -110,6 +122,7 @@ def test_rows_of_a_table(ran, tmp_path):
     ("words", "sentence"),
     [
         (["hush", "--model", "cnn"], "hush trains on features: leave model out"),
+        (["hush", "--set", "train.ridge=1", "--set", "train.steps=5"], "ridge is one solve in place of steps"),
         (["hush", "--clip", "public"], "hush has a bound of its own"),
         (["hush-once", "--cohort", "10"], "cohort=10 does not follow from the rounds"),
         (["hush-once", "--rounds", "5", "--set", "sampling.passes=2"], "rounds=5 are not 2 equal passes"),

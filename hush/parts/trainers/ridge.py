@@ -65,7 +65,12 @@ class Ridge(Trainer):
             x = block.data.inputs.index_select(0, rows.flatten()).flatten(1).view(*rows.shape, -1).to(weight.dtype)
             residual = _residuals(found, block, x, rows, weight, bias)
             gram = x @ x.mT if bias is None else x @ x.mT + 1
-            solved = torch.linalg.solve(gram + self.gamma * torch.eye(rows.shape[1]), residual)
+            # In float64, where gamma is not lost beside long rows. No client's rows may stop the others: where there is
+            # no solution, as of rows that are not finite, the update is zero.
+            system = gram.double() + self.gamma * torch.eye(rows.shape[1], dtype=torch.float64)
+            solved, failed = torch.linalg.solve_ex(system, residual.double())
+            wrong = (failed != 0) | ~solved.isfinite().all(-1).all(-1)
+            solved = solved.masked_fill(wrong[:, None, None], 0.0).to(weight.dtype)
             moved = [(solved.mT @ x).flatten(1)] + ([] if bias is None else [solved.sum(1)])
             updates[places] = self.rate * torch.cat(moved, 1)
         return plan.reported(updates) if plan.joint else updates
@@ -84,8 +89,9 @@ def _residuals(found: FirstLayer, block: Block, x: Tensor, rows: Tensor, weight:
 
 
 def _layer(model: nn.Module) -> FirstLayer:
-    found = entry(model)
-    if found is None or any(parameter.requires_grad for parameter in found.rest.parameters()):
+    found, trained = entry(model), sum(p.numel() for p in model.parameters() if p.requires_grad)
+    own = [] if found is None else list(found.first.parameters())
+    if found is None or not all(p.requires_grad for p in own) or trained != sum(p.numel() for p in own):
         raise Mistake(
             "ridge is for a model whose one trained layer is linear and takes the rows: give steps in its place"
         )

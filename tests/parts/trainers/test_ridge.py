@@ -102,3 +102,24 @@ def test_a_model_that_draws_is_refused() -> None:
     task = made(nn.Sequential(nn.Linear(15, 3), nn.Dropout()), 3)
     with pytest.raises(Mistake, match="draws no random numbers"):
         Ridge(1.0).check(None, task)
+
+
+def test_no_client_s_rows_stop_the_others() -> None:
+    """Long equal rows, beside which gamma is lost in float32, and rows too long for any number: the others go on."""
+    task = made(*MODELS["helmert"]())
+    rows = task.train.inputs.clone()
+    rows[0:7] = 1e5
+    alone = Ridge(1e-6).fit(task.block(np.array([2]), SecretSeed.simulated(0)), Plan(1, torch.zeros(45)))
+    for long in (1e5, 1e25):
+        rows[0:7] = long
+        spoilt = Task(task.model, task.loss, (rows, task.train.targets), task.split)
+        found = Ridge(1e-6).fit(spoilt.block(np.array([0, 2]), SecretSeed.simulated(0)), Plan(1, torch.zeros(45)))
+        torch.testing.assert_close(found[1:], alone, rtol=1e-4, atol=1e-4)
+
+
+def test_every_weight_of_the_layer_trains() -> None:
+    for frozen in ("weight", "bias"):
+        layer = nn.Linear(15, 3)
+        getattr(layer, frozen).requires_grad_(False)
+        with pytest.raises(Mistake, match="one trained layer is linear"):
+            Ridge(1.0).check(None, made(nn.Sequential(layer), 3))
