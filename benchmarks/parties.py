@@ -117,7 +117,7 @@ def serve(tables: Answer, kit: Path, out: Path, port: int, line: Connection) -> 
         seconds[:] = [time.perf_counter() - wall, time.process_time() - cpu]
         return found
 
-    Network.phase, server.Remote.collect = phase, collect  # type: ignore[method-assign]
+    Network.phase, server.Remote.collect = phase, collect
     counted = {"up": 0.0, "down": 0.0}
     with server.host(config.parse(tables, "bench"), own, out, VERSION, lambda event, **facts: None) as it:
         floor.gather(len(members))
@@ -175,7 +175,7 @@ def take_part(folder: Path, names: list[str], data: Path, port: int, frugal: boo
         bare.answer(self.own, port, found)
         return found
 
-    client.Office.join, client.Office.agree = joined, agreed  # type: ignore[method-assign]
+    client.Office.join, client.Office.agree = joined, agreed
 
     def go(name: str) -> None:
         try:

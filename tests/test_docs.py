@@ -433,6 +433,44 @@ def test_tables_of_the_frontier():
         assert float(protocol) == pytest.approx(float(row["protocol_up_kB"]), rel=0.03)
 
 
+def test_the_table_of_the_recommended_schemes():
+    """Features, weights up and down, and rounds are the catalogue's."""
+    text = (ROOT / "docs/schemes.md").read_text()
+    for name in ("hush", "hush-tiny", "hush-once", "hush-trusted"):
+        usual = ENTRIES[name].usual
+        columns, blocks = usual["features"] + 1, usual.get("blocks", 1)
+        (row,) = re.findall(rf"^\| `{name}` \| .*$", text, re.MULTILINE)
+        part = f", one block of {blocks}" if blocks > 1 else ""
+        assert f" on {usual['features']}" in row
+        assert f"| {9 * math.ceil(columns / blocks):,} weights{part} | {9 * columns:,} weights |" in row
+        assert f"{usual['rounds']} rounds" in row
+
+
+def test_what_the_frontier_says_of_bytes():
+    """The figures within its sentences are those of its results."""
+    with (ROOT / "experiments/frontier/results.csv").open() as file:
+        rows = {row["run"]: row for row in csv.DictReader(file)}
+    text = " ".join((ROOT / "experiments/frontier/README.md").read_text().split())
+
+    def kB(run, kind, places=1):
+        return f"{float(rows[run][f'{kind}_kB']):.{places}f}"
+
+    one, two = "hush-secure", "hush-two-servers"
+    points = float(rows["hush-tiny"]["mean"]) - float(rows["hush-tiny-0.1"]["mean"])
+    for sentence in (
+        f"sends {kB(one, 'protocol_up')} kB of keys, shares and signatures beside {kB(one, 'payload_up')} kB of",
+        f"gets {kB(one, 'protocol_down', 0)} kB; with two servers (`{two}`) {kB(two, 'protocol_up')} kB up and"
+        f" {kB(two, 'protocol_down')} kB down",
+        f"`hush-tiny` has {math.floor(1e3 * points) / 10:.1f} points more",
+        f"{kB('hush-tiny', 'payload_down', 2)} kB in place of {kB('hush-tiny-0.1', 'payload_down', 2)} for `hush-tiny`,"
+        f" {kB('hush-once', 'payload_down')} in place of {kB('hush-once-0.1', 'payload_down')} for `hush-once`",
+        f"hush has {float(rows['stays-hush']['mean']):.3f} with nothing",
+    ):
+        assert sentence in text, sentence
+    readme = " ".join((ROOT / "README.md").read_text().split())
+    assert f"two servers in place of one make it {kB(two, 'protocol_up')} kB" in readme
+
+
 def beside(ours, accuracy, payload, protocol=None):
     """Points more, times fewer bytes of payload and of all, rounded down: (6.5, 22.7, None)."""
     points = math.floor(1e3 * (float(ours["mean"]) - accuracy) + 1e-6) / 10

@@ -17,11 +17,6 @@ def images() -> DataSet:
     return _held(dataset("fashion-mnist"), 5_000)
 
 
-def photographs() -> DataSet:
-    """CIFAR-10, as many held out."""
-    return _held(dataset("cifar10"), 5_000)
-
-
 def stays() -> DataSet:
     """The hospital stays of diabetes130, a tenth held out."""
     data = dataset("diabetes130")

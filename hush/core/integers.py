@@ -29,7 +29,7 @@ class Integers:
 
     @property
     def bits(self) -> int:
-        """Apart from those of the other forms."""
+        """Distinct from those of the other forms."""
         return 512 + self.width
 
     @property

@@ -83,7 +83,7 @@ FLOATS = Floats()
 
 @dataclass(frozen=True)
 class Codes:
-    """One of 2^bits evenly spaced numbers around zero, two apart: -1, 1 for one bit; -3, -1, 1, 3 for two.
+    """One of 2^bits evenly spaced numbers around zero, at a distance of two: -1, 1 for one bit; -3, -1, 1, 3 for two.
 
     The lowest number is code 0. The first code is in the highest bits of a byte; what is left of the last is 0.
     """
@@ -153,7 +153,7 @@ class Buckets:
 
     @property
     def bits(self) -> int:
-        """Apart from those of Codes, whose numbers are others."""
+        """Distinct from those of Codes, whose numbers are others."""
         return 256 + self.width
 
     @property

@@ -99,7 +99,7 @@ class Traffic:
         return self._phases
 
     def copy(self) -> "Traffic":
-        """What was counted so far, to go on apart."""
+        """What was counted so far, to go on separately."""
         return Traffic(self.clients, self.counts.copy(), {name: both.copy() for name, both in self.phases.items()})
 
     def summary(self) -> Bytes:

@@ -196,7 +196,7 @@ def is_table(place: Path) -> bool:
 
 
 def brief(ready: Prepared, engine: str) -> Brief:
-    """What a server tells its sites of the problem that it has prepared."""
+    """What a server sends its sites of the problem that it has prepared."""
     config, data, features = ready.config, ready.data, ready.front.settings["features"]
     if isinstance(features, str):
         raise Mistake(

@@ -134,7 +134,7 @@ def _stay(own: Kit, site: Site) -> None:
             say("over", why=site.run())
     except BaseException as why:
         LOG.error("%s", why, exc_info=not isinstance(why, Mistake))
-        if not isinstance(why.__cause__, Refused | Mistake):  # of which the server was told
+        if not isinstance(why.__cause__, Refused | Mistake):  # which the server has seen
             site.send(SERVER, envelopes.seal(Kind.DECLINE, UNTOLD))
 
 

@@ -161,14 +161,14 @@ class Own:
         rows, found = cast(Tensor, inputs), []
         if isinstance(self.function, nn.Module):
             self.function.eval()
-        self._apart(rows[:FEW])
+        self._rowwise(rows[:FEW])
         for piece in torch.split(rows, PIECE):
             found.append(self._checked(piece))
             if progress is not None:
                 progress(sum(map(len, found)), len(rows))
         return unit(torch.cat(found))
 
-    def _apart(self, rows: Tensor) -> None:
+    def _rowwise(self, rows: Tensor) -> None:
         """Refuse a function that makes a row's features of other rows as well: those may be another client's."""
         together, alone = self._checked(rows), torch.cat([self._checked(row[None]) for row in rows])
         if together.shape != alone.shape or not torch.allclose(together, alone, atol=CLOSE * float(alone.abs().max())):

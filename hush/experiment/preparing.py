@@ -80,8 +80,8 @@ def prepare(config: Config, say: Say = population.quiet, given: Given | None = N
     if entry.featured:
         front = _front(config, data, settings, given, say)
         if not front.basis:
-            mine = config.scheme.model_dump(exclude_none=True)
-            settings = replace(settings, **{key: value for key, value in entry.tables.items() if key not in mine})
+            chosen = config.scheme.model_dump(exclude_none=True)
+            settings = replace(settings, **{key: value for key, value in entry.tables.items() if key not in chosen})
         data, defaults = population.featured(data, settings, say, front), replace(defaults, model="head")
     settings, loss, notes = _balanced(config, entry, settings, data, defaults, given.loss)
     name = config.model.name or defaults.model

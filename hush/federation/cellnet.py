@@ -30,7 +30,7 @@ LARGEST = 2**31 - 1  # bytes of a message, as gRPC counts them
 class Ears:
     """What a party does when something comes: bytes of a peer, a peer that is there, one that is gone.
 
-    `admit` sees the certificate of who connects, in PEM, before anything else does; whom it refuses is told why.
+    `admit` sees the certificate of who connects, in PEM, before anything else does; whom it refuses gets the reason.
     """
 
     heard: Callable[[str, bytes | memoryview], None]
@@ -150,7 +150,7 @@ def _guard(port: int, admit: Callable[[bytes], None]) -> None:
     import grpc
     from nvflare.fuel.f3.drivers import grpc_driver
 
-    class Guarded(grpc_driver.Servicer):  # type: ignore[misc]
+    class Guarded(grpc_driver.Servicer):
         def Stream(self, request_iterator: Any, context: Any) -> Iterator[Any]:
             """The connection of one peer."""
             try:
@@ -160,7 +160,7 @@ def _guard(port: int, admit: Callable[[bytes], None]) -> None:
                 context.abort(grpc.StatusCode.PERMISSION_DENIED, str(why))
             yield from super().Stream(request_iterator, context)
 
-    class Ending(grpc_driver.StreamConnection):  # type: ignore[misc]
+    class Ending(grpc_driver.StreamConnection):
         def close(self) -> None:
             """For the peer as well: one in whose place another came would else wait for ever."""
             context = self.context

@@ -27,7 +27,7 @@ def pack(value: object, pickler: Any = pickle.Pickler) -> Parcel:
     """A parcel of the value; `pickler` is the class that knows functions and classes that cannot be imported."""
     stream, buffers = io.BytesIO(), list[Numbers]()
 
-    class Pickler(pickler):  # type: ignore[misc]
+    class Pickler(pickler):
         def reducer_override(self, thing: Any) -> Any:
             if type(thing) is Tensor and thing.device.type == "cpu" and thing.layout == torch.strided:
                 # In the order in which they lie: another one, and kernels may round otherwise.

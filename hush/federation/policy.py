@@ -23,7 +23,7 @@ class Policy:
     charter   the digest of the one charter that it agreed to
     noise     the least noise multiplier of a sum, against the server; that of its own upload where sums are plain
     share     the least multiplier of the noise in its own upload
-    secure    only sums that the server cannot take apart
+    secure    only sums, of which the server learns no summand
     clients   the fewest clients that a secure sum may be opened over
     corrupt   the least fraction of a cohort that may collude with the server without opening more than one sum
     rounds    the most rounds of training that it answers

@@ -151,7 +151,7 @@ class Site:
         self.send(SERVER, envelopes.seal(Kind.ACCEPT, {"charter": self._agreed.digest}))
 
     def _declined(self, why: Refused | Mistake) -> Mistake:
-        """Tell the server that this site does not take part; the sentence is for its operator."""
+        """Report to the server that this site does not take part; the sentence is for its operator."""
         said = envelopes.one_line(str(why)) if isinstance(why, Refused) else str(why)
         self.send(SERVER, envelopes.seal(Kind.DECLINE, said if isinstance(why, Refused) else UNTOLD))
         return Mistake(said)

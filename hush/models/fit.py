@@ -101,7 +101,7 @@ class _Trial:
                 raise Mistake(f"the model fails on {what} ({first_line(error)}): make the two fit") from error
 
     def _value(self, output: Any, targets: Tensor) -> Any:
-        """What the loss gives; torch warns where shapes are paired all with all, which is told in a sentence."""
+        """What the loss gives; torch warns where shapes are paired all with all, which is refused in a sentence."""
         with seeded(0), torch.enable_grad(), warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Using a target size")
             return self.problem.loss(output, targets)
@@ -224,10 +224,10 @@ class _Trial:
 
     def _broadcast(self, output: Tensor, targets: Tensor) -> None:
         """Whether (N, 1) and (N,) are paired all with all: the loss of two rows is not the mean of their losses."""
-        apart = output + 0.01 * torch.arange(len(output)).view(-1, *[1] * (output.dim() - 1))  # where all are alike
+        spread = output + 0.01 * torch.arange(len(output)).view(-1, *[1] * (output.dim() - 1))  # where all are alike
         try:
-            whole, right = (float(self._value(apart, t)) for t in (targets, targets.reshape(output.shape)))
-            rows = [float(self._value(apart[i : i + 1], targets[i : i + 1])) for i in range(2)]
+            whole, right = (float(self._value(spread, t)) for t in (targets, targets.reshape(output.shape)))
+            rows = [float(self._value(spread[i : i + 1], targets[i : i + 1])) for i in range(2)]
         except Exception:  # a loss that takes the shapes as they are, and no others
             return
         mean = sum(rows) / 2

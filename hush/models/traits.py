@@ -43,7 +43,7 @@ class Traits:
     """What an engine must know of a model.
 
     rowwise: each row is treated by itself, the same way each time. random: a pass draws random numbers. plain: it
-    can be taken apart, since every linear and convolution layer is called just once in a pass, no pass changes
+    can be run layer by layer, since every linear and convolution layer is called just once in a pass, no pass changes
     a buffer, and all is float32. rough: a pass changes its input. still: no pass changes a buffer.
     """
 

@@ -137,8 +137,8 @@ class Once(Sampling):
     """Each client has one turn in a pass: a public shuffle deals the clients to `cohorts` disjoint cohorts.
 
     Round t takes cohort (t - 1) mod cohorts, and there are cohorts * passes rounds. A client has the same turn in every
-    pass, so that its rounds are `cohorts` apart: CorrelatedNoise counts on that. Nothing of it is secret, and nothing
-    is amplified. Cohorts differ by one client at most; the mean divides by population / cohorts in every round.
+    pass, so that it takes part every `cohorts` rounds: CorrelatedNoise counts on that. Nothing of it is secret, and
+    nothing is amplified. Cohorts differ by one client at most; the mean divides by population / cohorts in every round.
 
     Guarantee: for adding or removing one client, who stays on the schedule and then counts as zeros, it pays for the
     releases of its own rounds alone. Given all that was released before, a round of others has the same distribution

@@ -176,7 +176,7 @@ def releases(events: Iterable[Event], proven: bool = True) -> tuple[Release, ...
     being drawn does not multiply with that. Where the client is in or out in both neighbouring worlds, they are
     (1 - C) R + C P and (1 - C) R + C Q, with R the model without the client. R need not look like Q: the
     client's other records may well show that it took part. So a round reveals nothing with probability 1 - C, and all
-    that its steps reveal otherwise; an R apart from P and Q attains this, and joint convexity proves it.
+    that its steps reveal otherwise; an R disjoint from P and Q attains this, and joint convexity proves it.
     """
     return counted_releases(kinds(events), proven)
 

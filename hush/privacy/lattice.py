@@ -115,13 +115,13 @@ def _apart(deviation: float, count: int) -> float:
     return float(np.log1p(2 * e / (1 - e)).sum()) if np.all(e < 1) else math.inf
 
 
-def _steepest(probabilities: Floats, apart: float) -> float:
-    """The largest step of z, from probabilities of 0, 1, .. of a symmetric number, each up to a factor exp(apart)."""
+def _steepest(probabilities: Floats, slack: float) -> float:
+    """The largest step of z, from probabilities of 0, 1, .. of a symmetric number, each up to a factor exp(slack)."""
     tails = np.cumsum(probabilities[::-1])[::-1]  # from the smallest on: nothing cancels
     above = tails[1:][tails[1:] > LEAST]  # of 1, 2, ...
     if not above.size:
         return math.inf
     far = near = -ndtri(above)
-    if apart > 0:
-        far, near = -ndtri(above * math.exp(-apart)), -ndtri(np.minimum(above * math.exp(apart), 0.5))
+    if slack > 0:
+        far, near = -ndtri(above * math.exp(-slack)), -ndtri(np.minimum(above * math.exp(slack), 0.5))
     return float(max(2 * far[0], np.max(far[1:] - near[:-1], initial=0.0)))  # z(0) = -z(1)

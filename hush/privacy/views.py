@@ -216,14 +216,14 @@ def unnoticed_epsilon(events: Iterable[Event], delta: float, accountant: str = "
     """
     counts = kinds(events)
     together = [replace(r, noticed=False) for r in counted_releases(counts)]
-    apart = [
+    separate = [
         replace(r, mirrored=k.batches == "fixed")
         for k, count in counts.items()
         for r in _amplified(k, count, k.noise / (k.reach * replaced(k.batches)))
     ]
     if accountant == "pld" and any(k.steps > 1 for k in counts):
         return epsilon(together, delta)
-    return min(epsilon(apart, delta, accountant), epsilon(together, delta, accountant))
+    return min(epsilon(separate, delta, accountant), epsilon(together, delta, accountant))
 
 
 def _amplified(k: EventKind, count: int, noise: float) -> list[Release]:

@@ -56,7 +56,7 @@ class SecretSeed:
 
     @classmethod
     def simulated(cls, seed: int) -> "SecretSeed":
-        """A repeatable source for a simulation, apart from every PublicSeed."""
+        """A repeatable source for a simulation, independent of every PublicSeed."""
         return cls(seed)
 
     @classmethod

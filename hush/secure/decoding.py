@@ -116,7 +116,7 @@ def _weights(xs: Sequence[int]) -> list[int]:
 
 
 def _inverses(values: Sequence[int]) -> list[int]:
-    """All with one inversion: of the product, from which each is taken apart again (Montgomery)."""
+    """All with one inversion: of the product, from which each is recovered (Montgomery)."""
     products = [1]
     for value in values:
         products.append(products[-1] * value % P)

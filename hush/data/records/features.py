@@ -112,7 +112,7 @@ def numeric(sieve: Sieve, column: str, wanted: Numeric) -> Block:
 
 
 def check_categories(sieve: Sieve, features: Features) -> None:
-    """Refuse or drop categories that are missing, and apart from them those that are not in their list."""
+    """Refuse or drop categories that are missing, and separately those that are not in their list."""
     for column, wanted in features.categorical.items():
         text, levels = sieve.table.category(column), [written(level) for level in wanted.levels]
         if wanted.unknown == "drop":

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from hush.errors import Mistake
 
-LOOKED = 50  # rows by which a header is told from data
+LOOKED = 50  # rows by which a header is distinguished from data
 FEW = 8  # rows that show whether the words of a column repeat
 MARKS = ("?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "Null", "null")  # often stand for "not known"
 _NUMBER = re.compile(r"\s*[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?\s*")

@@ -39,7 +39,7 @@ class Numeric(Described):
 class Categorical(Described):
     """A category, one feature for each level; a plain list is that of its levels. No levels: fitted on the data.
 
-    A missing value, and apart from it one that is `other` than the levels, is refused, dropped or taken as a level.
+    A missing value, and separately one that is `other` than the levels, is refused, dropped or taken as a level.
     Where "Unknown" is a level, a missing value is that; another value never is, if it is not said.
     """
 

@@ -33,7 +33,7 @@ STYLE: dict[Any, Any] = {
 def compare(several: Sequence[Run], out: Path, view: str = "model") -> Path:
     """Draw the runs' measure against payload kB up per client and against the epsilon of a view.
 
-    Protocol bytes are apart: a ring stands at payload and protocol together. Epsilons share an axis where they are of
+    Protocol bytes are shown, too: a ring is at payload and protocol together. Epsilons share an axis where they are of
     one level and one neighbour relation. A run that sends nothing is a level line at its last value: what can be had
     for no bytes.
     """

@@ -9,7 +9,7 @@ from hush.experiment.report import assets, charts, runs, series, svg, words
 from hush.experiment.report.runs import Run
 
 REFRESH_SECONDS = 5
-MOST = 8  # runs in one figure: as many colours as can be told apart
+MOST = 8  # runs in one figure: as many colours as can be distinguished
 
 
 def listing(found: Mapping[str, Run | str]) -> str:

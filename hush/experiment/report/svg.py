@@ -110,7 +110,7 @@ def _curve(line: Line, number: int, px: Callable[[float], float], py: Callable[[
 
 
 def _names(lines: Sequence[Line], py: Callable[[float], float]) -> list[str]:
-    """Each line's name beside its end, pushed apart where lines end close together."""
+    """Each line's name beside its end, moved where lines end close together."""
     ends = sorted((py(line.points[-1][1]), number, line) for number, line in enumerate(lines, 1) if line.points)
     heights: list[float] = []
     for y, _, _ in ends:

@@ -147,13 +147,13 @@ class Line:
     def _measured(self, measure: str) -> dict[str, str]:
         word, places = _WORDS[measure], 2 if measure == "up_MB" else 3
         ours, paper = self.ours(measure), self.paper(measure)
-        text, apart = "not run", "-"
+        text, difference = "not run", "-"
         if ours:
             mean = sum(ours) / len(ours)
             spread = f" ({min(ours):.{places}f} to {max(ours):.{places}f})" if len(ours) > 1 else ""
             text = f"{mean:.{places}f}{spread}"
-            apart = f"{mean - sum(paper) / 2:+.{places}f}" if paper else "-"
-        return {f"{word}: paper": _range(paper), f"{word}: ours": text, f"{word}: difference": apart}
+            difference = f"{mean - sum(paper) / 2:+.{places}f}" if paper else "-"
+        return {f"{word}: paper": _range(paper), f"{word}: ours": text, f"{word}: difference": difference}
 
     def _spent(self) -> dict[str, str]:
         """Bytes, rounds and epsilons."""

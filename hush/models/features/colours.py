@@ -18,7 +18,7 @@ class Colours:
     """The brightness and the opponent colours at 4 by 4 places, each centred and scaled as procedural images have it.
 
     Of channels c: their sum, and what each differs from those before it, in an orthonormal basis (Helmert): of red,
-    green and blue what Y, U and V tell, and of any other channels the like.
+    green and blue what Y, U and V hold, and of any other channels the like.
     """
 
     mean: Tensor

@@ -131,11 +131,11 @@ def _pieces(work: Callable[[Tensor], Tensor], images: Tensor, progress: Progress
 
 
 def raw(scattering: Callable[[Tensor], Tensor], images: Tensor, channels: int) -> Tensor:
-    """Normalised scattering features, (n, numbers): `channels` of each channel of an image, normalised apart."""
+    """Normalised scattering features, (n, numbers): `channels` of each channel of an image, normalised separately."""
     small = F.adaptive_avg_pool2d(images, _sides((images.shape[1], images.shape[2], images.shape[3])))
     found = scattering(small)
-    apart = found.reshape(-1, channels, *found.shape[2:])
-    return normalised(apart).reshape(images.shape[0], -1)
+    planes = found.reshape(-1, channels, *found.shape[2:])
+    return normalised(planes).reshape(images.shape[0], -1)
 
 
 def _sides(shape: tuple[int, int, int]) -> tuple[int, int]:

@@ -66,7 +66,7 @@ class CorrelatedNoise(Source):
         return replace(s, noise=self.multiplier, form=s.form if s.form.modulus is not None else Floats())
 
     def check(self, scheme: Parts, task: Registered, before: Spec) -> None:
-        """Needs rounds of a client that are a pass apart, and the same numbers each time."""
+        """Needs clients that take part once a pass, and the same numbers each time."""
         if scheme.sampling.turns != (self.rounds, self.passes):
             raise Mistake(
                 f"CorrelatedNoise(rounds={self.rounds}, passes={self.passes}) needs clients that keep to their turns:"

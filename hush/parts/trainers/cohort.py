@@ -221,13 +221,13 @@ def _choose(problem: Problem, held: Population) -> EngineKind:
 
 
 def _right(case: _Case, other: EngineKind, few: Tensor) -> bool:
-    """Whether lockstep takes the model apart, and gives what the other engine does."""
+    """Whether lockstep can run the model layer by layer, and gives what the other engine does."""
     if case.like.random or not case.like.plain:
         return False
     for live in (None, few):
         try:
             ours = _run("lockstep", replace(case, live=live))
-        except Exception:  # a model that cannot be taken apart, in whatever way it says so
+        except Exception:  # a model that cannot be run layer by layer, in whatever way it says so
             return False
         theirs = _run(other, replace(case, live=live))
         if (ours - theirs).norm() > 1e-3 * theirs.norm():

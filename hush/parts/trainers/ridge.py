@@ -66,7 +66,7 @@ class Ridge(Trainer):
             residual = _residuals(found, block, x, rows, weight, bias)
             gram = x @ x.mT if bias is None else x @ x.mT + 1
             # In float64, where gamma is not lost beside long rows. No client's rows may stop the others: where there is
-            # no solution, as of rows that are not finite, the update is zero.
+            # no solution, as of rows too long for a number, it is zero.
             system = gram.double() + self.gamma * torch.eye(rows.shape[1], dtype=torch.float64)
             solved, failed = torch.linalg.solve_ex(system, residual.double())
             wrong = (failed != 0) | ~solved.isfinite().all(-1).all(-1)
