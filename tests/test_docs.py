@@ -5,6 +5,7 @@ import json
 import math
 import os
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -555,6 +556,24 @@ def test_tables_of_the_papers_are_those_of_their_results(paper):
 def test_figures_of_the_papers_are_those_of_their_results(tmp_path):
     folder = shutil.copytree(ROOT / "experiments", tmp_path / "experiments")
     assert figures.write(folder) == []
+
+
+def test_tables_of_the_audit():
+    """As their results are: no bound above what is proven, and nothing hidden where nothing is promised."""
+    script = runpy.run_path(str(ROOT / "experiments/audit/table.py"))
+    assert script["current"]() == script["TEXT"].read_text()
+    rows = script["read"]()
+    assert {row["scheme"] for row in rows} == set(script["names"]())
+    for row in rows:
+        shown = [float(row[kind]) for kind in ("counted", "fitted") if row[kind]]
+        assert min(shown) > 5 if row["stated"] == "none" else max(shown) < float(row["stated"]), row
+        assert row["alarms"] == "0", row
+    with (ROOT / "experiments/audit/onerun.csv").open() as file:
+        for row in csv.DictReader(file):
+            if row["kind"] == "canaries":
+                assert max(float(row["shown"]), float(row["fitted"])) < float(row["proven"]), row
+            if row["kind"] == "no noise":
+                assert float(row["shown"]) > float(row["proven"]), row
 
 
 def test_table_of_dropouts():

@@ -24,8 +24,8 @@ ALLOWED = {
     "parts": GROUND | MATHEMATICS | {"core"},
     "catalogue": GROUND | MATHEMATICS | {"core", "parts"},
     "federation": GROUND | MATHEMATICS | {"core", "parts"},
-    "audit": GROUND | MATHEMATICS | {"core"},
-    "experiment": GROUND | MATHEMATICS | {"core", "parts", "catalogue", "federation"},
+    "audit": GROUND | MATHEMATICS | {"core", "parts", "federation"},
+    "experiment": GROUND | MATHEMATICS | {"core", "parts", "catalogue", "federation", "audit"},
     "cli": GROUND | {"privacy", "catalogue", "federation", "experiment"},
 }
 ROOMS = tuple(ALLOWED)

@@ -1,76 +1,138 @@
-"""The audit of one release, for several mechanisms: what is accounted, and what the trials show.
+"""Every scheme of the catalogue through its own code: what hush states of a few rounds, and what trials of them show.
 
-python experiments/audit/table.py experiments/audit/results.csv
-python experiments/audit/table.py small.csv --trials 20000
+python experiments/audit/table.py [--trials 20000] [--workers 2]
 
-One line for each mechanism, as soon as it is done, and the table for the README at the end.
+A scheme that results.csv holds is not run again. `--tables` writes the README's tables alone, that of
+onerun.py as well.
 """
 
 import argparse
 import csv
+import math
+import re
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 
 import torch
+from torch import nn
 
-from hush.audit import audit, lower_bound, scores
-from hush.parts.stages import AdaptiveClip, Clip, IntegerNoise, Noise, Quantise
+import hush
+from hush.audit.mechanism import mechanism
+from hush.catalogue.entries import ENTRIES
 
-DELTA, NOISE, STEPS, BITS = 1e-5, 1.3, 16, 8
-HALVED = 10  # the trials at half the noise are so many times fewer
+HERE = Path(__file__).parent
+RESULTS, TEXT = HERE / "results.csv", HERE / "README.md"
+SIZE = 5390  # weights of a head
+COLUMNS = ["scheme", "view", "stated", "counted", "fitted", "trials", "alarms"]
+SECURE = ("fl-std-dp", "fl-top-dp", "hush", "hush-once", "hush-trusted")  # also as integers with a secure sum
+ONE_RUN = HERE / "onerun.csv"
+MARK = re.compile(r"(<!-- (table|one run) -->\n).*?(<!-- end -->)", re.DOTALL)
 
-CASES = [
-    *((Clip(1.0), noise, size, floor) for noise in ("skellam", "gaussian") for size in (16, 64) for floor in (1, 10)),
-    *((AdaptiveClip(1.0), noise, 16, 1) for noise in ("skellam", "gaussian")),
-    *((Clip(1.0), "continuous", 16, floor) for floor in (1, 10)),
-]
+
+def names() -> list[str]:
+    """All schemes that send something, and some of them in integers."""
+    sent = [name for name, entry in ENTRIES.items() if not entry.example.baseline]
+    return [*sent, *(f"{name}, secure sum" for name in SECURE)]
 
 
-def line(case: tuple[Clip | AdaptiveClip, str, int, int], trials: int) -> dict[str, object]:
+def made(name: str) -> hush.Scheme:
+    """A scheme at a clip bound and a noise multiplier of 1."""
+    scheme = ENTRIES[name.removesuffix(", secure sum")].example
+    if not name.endswith("secure sum"):
+        return scheme
+    model = nn.Linear(SIZE // 10, 10, bias=False)
+    rows = (torch.zeros(6000, SIZE // 10), torch.zeros(6000, dtype=torch.int64))
+    task = hush.Task(model, nn.functional.cross_entropy, rows, [[n] for n in range(6000)])
+    return hush.secured(scheme, task)
+
+
+def audited(name: str, trials: int) -> list[dict[str, object]]:
+    """A line for each view."""
     torch.set_num_threads(1)
-    clip, kind, size, floor = case
-    noise = Noise(NOISE) if kind == "continuous" else IntegerNoise(NOISE, kind)
-    before = (clip,) if kind == "continuous" else (clip, Quantise(STEPS, BITS))
-    found = audit((*before, noise), size, DELTA, floor=floor, trials=trials)
-    # What is accounted for the integer noise, against what is left of it if somebody adds half.
-    broken = (*before, replace(noise, multiplier=NOISE / 2))
-    halved = lower_bound(*scores(broken, size, floor=floor, trials=trials // HALVED), DELTA)
-    return {
-        "clip": type(clip).__name__,
-        "noise": kind,
-        "size": size,
-        "floor": floor,
-        "trials": trials,
-        "accounted": round(found.accounted, 3),
-        "bound": round(found.bound.epsilon, 3),
-        "ratio": round(found.bound.epsilon / found.accounted, 3),
-        "trials_halved": trials // HALVED,
-        "bound_halved": round(halved.epsilon, 3),
-    }
+    found = mechanism(made(name), size=SIZE, trials=trials)
+    lines = []
+    for one in found.findings:
+        if one.attack != "distinguisher":
+            continue
+        fitted = [two.shown for two in found.findings if (two.attack, two.view) == ("normal fit", one.view)]
+        lines.append(
+            {
+                "scheme": name,
+                "view": one.view,
+                "stated": "none" if one.stated is None else f"{one.stated:.3f}",
+                "counted": f"{math.floor(1000 * one.shown) / 1000:.3f}",
+                "fitted": f"{math.floor(1000 * fitted[0]) / 1000:.3f}" if fitted else "",
+                "trials": found.trials,
+                "alarms": len(found.alarms),
+            }
+        )
+    return lines
+
+
+def read() -> list[dict[str, str]]:
+    """The results so far."""
+    if not RESULTS.exists():
+        return []
+    with RESULTS.open() as file:
+        return list(csv.DictReader(file))
+
+
+def table(rows: list[dict[str, str]]) -> str:
+    """In Markdown; schemes with the same figures in every view share a line."""
+    figures: dict[str, list[tuple[str, ...]]] = {}
+    for row in rows:
+        figures.setdefault(row["scheme"], []).append(
+            (row["view"], row["stated"], row["counted"], row["fitted"] or "-", f"{int(row['trials']):,}", row["alarms"])
+        )
+    alike: dict[tuple[tuple[str, ...], ...], list[str]] = {}
+    for name, lines in figures.items():
+        alike.setdefault(tuple(lines), []).append(name)
+    heads = ["schemes", "view", "stated", "shown, counted", "shown, if normal", "trials", "alarms"]
+    text = f"| {' | '.join(heads)} |\n{'|---' * len(heads)}|\n"
+    for lines, schemes in alike.items():
+        for number, line in enumerate(lines):
+            text += f"| {', '.join(schemes) if number == 0 else ''} | {' | '.join(line)} |\n"
+    return text
+
+
+def one_run() -> str:
+    """What onerun.py found."""
+    heads = ["scheme", "training", "proven", "shown, counted", "shown, if normal", "right guesses", "accuracy", "CPU s"]
+    text = f"| {' | '.join(heads)} |\n{'|---' * len(heads)}|\n"
+    with ONE_RUN.open() as file:
+        for row in csv.DictReader(file):
+            guessed = f"{row['right']} of {row['guesses']}" if row["right"] else ""
+            cells = [row["scheme"], row["kind"], row["proven"], row["shown"], row["fitted"], guessed]
+            text += f"| {' | '.join(cell or '-' for cell in [*cells, row['accuracy'], row['seconds']])} |\n"
+    return text
+
+
+def current() -> str:
+    """The README with its tables as the results give them."""
+    made = {"table": lambda: table(read()), "one run": one_run}
+    return MARK.sub(lambda found: found[1] + made[found[2]]() + found[3], TEXT.read_text())
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--trials", type=int, default=10**6)
-    parser.add_argument("--jobs", type=int, default=2)
-    given = parser.parse_args()
-    lines = []
-    with ProcessPoolExecutor(given.jobs, get_context("spawn")) as pool, given.out.open("w", newline="") as file:
-        for found in pool.map(line, CASES, [given.trials] * len(CASES)):
-            lines.append(found)
-            table = csv.DictWriter(file, found.keys(), lineterminator="\n")
-            if len(lines) == 1:
-                table.writeheader()
-            table.writerow(found)
-            file.flush()
-    shown = [name for name in lines[0] if not name.startswith("trials")]
-    print("| " + " | ".join(shown) + " |")
-    print("|" + "---|" * len(shown))
-    for found in lines:
-        print("| " + " | ".join(str(found[name]) for name in shown) + " |")
+    """Run what is missing, a line at a time into the file."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trials", type=int, default=20_000)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--tables", action="store_true")
+    asked = parser.parse_args()
+    known = {row["scheme"] for row in read()}
+    missing = [] if asked.tables else [name for name in names() if name not in known]
+    with ProcessPoolExecutor(asked.workers, get_context("spawn")) as pool:
+        for name, lines in zip(missing, pool.map(audited, missing, [asked.trials] * len(missing)), strict=True):
+            first = not RESULTS.exists()
+            with RESULTS.open("a") as file:
+                writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+                if first:
+                    writer.writeheader()
+                writer.writerows(lines)
+            print(name, *(f"{line['view']} {line['stated']} {line['counted']}" for line in lines), flush=True)
+    TEXT.write_text(current())
 
 
 if __name__ == "__main__":

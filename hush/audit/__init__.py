@@ -1,6 +1,5 @@
-"""Attacks on hush's own mechanisms, and what they prove of epsilon. May import core and what is below."""
+"""Attacks: on hush's own mechanisms, with what they prove of epsilon, and on data. May import federation and below."""
 
-from hush.audit.bounds import Bound, lower_bound
-from hush.audit.mechanism import Audit, accounted, audit, scores
+from hush.audit.bounds import Bound, gaussian_bound, lower_bound
 
-__all__ = ["Audit", "Bound", "accounted", "audit", "lower_bound", "scores"]
+__all__ = ["Bound", "gaussian_bound", "lower_bound"]

@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import betaincinv
+from scipy.special import betaincinv, ndtri
 
 from hush.errors import Mistake
+from hush.privacy.accountants import gaussian_epsilon
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
@@ -54,6 +55,26 @@ def lower_bound(present: Floats, absent: Floats, delta: float, confidence: float
         epsilon = _epsilon((often, trials), (seldom, others), delta, miss)
         found.append(Bound(float(epsilon[0]), float(best[0]), above, int(often[0]), int(seldom[0])))
     return max(found, key=lambda bound: bound.epsilon)
+
+
+def gaussian_bound(present: Floats, absent: Floats, delta: float, confidence: float = 0.95) -> float:
+    """The epsilon of two normal distributions as far apart as these scores are, at least.
+
+    Guarantee: where scores are normal and all trials independent, it exceeds epsilon with a probability of about
+    1 - confidence: the interval of the distance is that of large samples. It is far nearer to the truth than
+    `lower_bound`, whose events must be counted, and says nothing where scores are not normal.
+    """
+    _check(present, absent, delta, confidence)
+    spread = max(float(present.std(ddof=1)), float(absent.std(ddof=1)))
+    gap = abs(float(present.mean() - absent.mean()))
+    if gap == 0:
+        return 0.0
+    if spread == 0:
+        return math.inf
+    mu, fewer = gap / spread, min(len(present), len(absent))
+    error = math.sqrt(1 / len(present) + 1 / len(absent) + mu**2 / (2 * fewer))
+    least = max(0.0, mu - float(ndtri(confidence)) * error)
+    return gaussian_epsilon(least, delta) if delta > 0 or least == 0 else math.inf
 
 
 class _Worlds(NamedTuple):

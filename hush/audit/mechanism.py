@@ -1,150 +1,256 @@
-"""The worst pair of neighbours through the stages of a scheme, many times, and what that proves of epsilon.
-
-The pair is one client, with an update longer than its bound, and nobody. The attacker knows the update and whatever the
-other clients add. It takes that off the sum of a round, so that of the others only their shares of noise are left, and
-measures how far the rest goes in the direction of the client: against Gaussian noise there is no better test.
-"""
+"""What trials of a scheme's own code, with one client (or one record) and without it, show of its guarantee."""
 
 import math
-from dataclasses import dataclass
-from typing import cast
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
+from scipy.special import chdtri, ndtri
 from torch import Tensor
 
-from hush.audit.bounds import Bound, Floats, lower_bound
-from hush.core.integers import centred
-from hush.core.protocols import Source, Stage
-from hush.core.spec import ClientContext, Plan, ServerContext, Spec, Total
+from hush.audit.bounds import Floats, gaussian_bound, lower_bound
+from hush.audit.records import RecordWorlds
+from hush.audit.trials import Trials, World
+from hush.audit.worlds import Worlds
+from hush.core.scheme import Scheme
 from hush.errors import Mistake
-from hush.privacy.accountants import Release, epsilon
-from hush.random.draws import Draws
+from hush.privacy.accountants import gaussian_epsilon
+from hush.privacy.events import replaced
+from hush.privacy.facts import Finding
 from hush.random.seeds import SecretSeed
 
-BLOCK = 2**12  # trials that are in memory together; a part of the draws: another number is other trials
-EXCESS = 10.0  # how many times its bound an update is long, so that the clip has to work
+SIZE = 32  # numbers of an update
+COHORT = 4
+OPEN = 4000  # trials of a scheme without noise
+FEW = 300  # trials of all steps of a trainer that protects records
+MOST = 2**20  # the largest update that is tried, for stages that refuse shorter ones
+ROOM = 2**23  # numbers of updates that are in memory together
+WIDE = 1024  # numbers that an adversary sees of a trial, up to which the best linear test is learned
+SUMS, LARGE = 4, 100  # trials of whole sums, of so many clients at most
+MEDIAN = 0.6745  # of the absolute value of a normal number
+NORMAL = "the scores are normal"
+DEVIATION = "the noise is normal, and no stage behind it scales the sum"
+Say = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
 class Audit:
-    """`accounted` is the epsilon that hush states for one release, `bound` what so many trials of it show.
+    """What was found, of how many trials in each world; `wrong` says, in sentences, what else is not as it should be.
 
-    A bound above `accounted` is a proof, at the confidence that was asked for, that what is stated does not hold.
-    A bound below is no proof that it does.
+    An alarm is a proof, at the confidence that was asked for, that what hush states is not so, or what the finding
+    assumes is not. No alarm is no proof.
     """
 
-    accounted: float
-    bound: Bound
+    findings: tuple[Finding, ...]
+    wrong: tuple[str, ...]
     trials: int
+
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        """What does not hold, in a sentence each."""
+        return (*(_alarm(one) for one in self.findings if one.alarm), *self.wrong)
 
     @property
     def holds(self) -> bool:
         """Whether the trials agree with what is stated."""
-        return self.bound.epsilon <= self.accounted
+        return not self.alarms
 
 
-def audit(
-    stages: tuple[Stage, ...],
-    size: int,
-    delta: float,
+def mechanism(
+    scheme: Scheme,
+    clients: int = 6000,
     *,
-    floor: int = 1,
-    trials: int = 10**6,
-    confidence: float = 0.95,
+    size: int | None = None,
+    delta: float = 1e-5,
+    trials: int = 20_000,
+    confidence: float = 0.99,
     seed: int = 0,
+    say: Say | None = None,
 ) -> Audit:
-    """One release of `floor` clients without sampling, under "add or remove one client", `trials` times in each world.
+    """Attack the scheme's client and server code, `trials` times in each world; `clients` are registered.
 
-    The stages end with the Source of the noise; the update in front of them has `size` numbers.
+    `size`: of an update in use. If given, whole sums of such updates are tried as well, whether they wrap.
+
+    A client is known to be drawn: no guarantee here counts on sampling. Epsilon is of one trial: two rounds, the second
+    with dropouts where the scheme allows for them, or all rounds of a public schedule. The attacker rehearses a quarter
+    of the trials, and learns from them the best linear test of what its view sees. All findings together are wrong with
+    a probability of 1 - confidence at most.
     """
-    present, absent = scores(stages, size, floor=floor, trials=trials, seed=seed)
-    return Audit(accounted(stages, size, delta, floor=floor), lower_bound(present, absent, delta, confidence), trials)
+    if trials < 100:
+        raise Mistake(f"trials={trials} are too few: take 20,000 or more")
+    if not 0 < confidence < 1:
+        raise Mistake(f"confidence={confidence:g} must lie between 0 and 1: take 0.99")
+    if scheme.baseline:
+        raise Mistake("nothing travels in this scheme: there is nothing to audit")
+    scheme, secret, wrong = _bounded(scheme), SecretSeed.simulated(seed), list[str]()
+    if scheme.trainer.level == "record":
+        found = _records(scheme, clients, trials, delta, confidence, secret, say)
+    else:
+        worlds = _worlds(scheme, clients)
+        trials = trials if scheme.private else min(trials, OPEN)  # what no noise hides shows at once
+        share = (1 - confidence) / (2 * len(worlds.views) + 3)
+        present, found = _distinguished(worlds, trials, delta, share, secret, say)
+        if scheme.source is not None:
+            found += _of_noise(worlds, present, delta, share, secret)
+            wrong += [] if size is None else _of_sums(scheme, size, clients, share, secret)
+    return Audit(tuple(found), tuple(wrong), trials)
 
 
-def accounted(stages: tuple[Stage, ...], size: int, delta: float, *, floor: int = 1) -> float:
-    """The epsilon of one release, from what its Source says that the noise is worth to readers of the sum."""
-    source, specs = _checked(stages, size, floor)
-    return epsilon([Release(source.multipliers(specs[-2], _plan(0, floor), floor).model, 1.0)], delta)
+def _records(
+    scheme: Scheme, clients: int, trials: int, delta: float, confidence: float, secret: SecretSeed, say: Say | None
+) -> list[Finding]:
+    """Of one step, which are many trials in one; and of all steps of a round, a few."""
+    short = replace(scheme, trainer=scheme.trainer.shortest())
+    share = (1 - confidence) / 4
+    _, found = _distinguished(RecordWorlds(short, SIZE, clients), trials, delta, share, secret, say)
+    if short == scheme:
+        return found
+    _, whole = _distinguished(RecordWorlds(scheme, SIZE, clients), min(trials, FEW), delta, share, secret, say)
+    return [*found, *(replace(one, attack=f"{one.attack}, all steps") for one in whole)]
 
 
-def scores(
-    stages: tuple[Stage, ...], size: int, *, floor: int = 1, trials: int = 10**6, seed: int = 0
-) -> tuple[Floats, Floats]:
-    """How far each sum goes in the client's direction: of `trials` sums with the client, and of as many without.
+def _distinguished(
+    worlds: Worlds | RecordWorlds, trials: int, delta: float, miss: float, secret: SecretSeed, say: Say | None
+) -> tuple[Trials, list[Finding]]:
+    """What is seen where the client takes part, and how well each view distinguishes that from its other world."""
+    stated, others = worlds.stated(delta), {view: worlds.absent(view) for view in worlds.views}
+    needed = [worlds.present, *dict.fromkeys(others.values())]
+    runs: dict[World, Trials] = {}
+    for number, world in enumerate(needed):
+        own, before = SecretSeed.simulated(int.from_bytes(secret.key("world", number)[:8])), number * trials
+        for seen in _run(worlds, world, trials, own):
+            runs[world] = seen if world not in runs else runs[world].and_then(seen)
+            if say is not None:
+                say(before + len(runs[world].views[worlds.views[0]]), len(needed) * trials)
+    found = []
+    for view, other in others.items():
+        present, absent = _scores(runs[worlds.present].views[view], runs[other].views[view])
+        what = (view, stated[view])
+        shown = lower_bound(present, absent, delta, 1 - miss).epsilon
+        found.append(Finding("distinguisher", *what, shown, delta, 1 - miss, None, _COUNTED))
+        if stated[view] is not None:
+            shown = gaussian_bound(present, absent, delta, 1 - miss)
+            found.append(Finding("normal fit", *what, shown, delta, 1 - miss, NORMAL, _FITTED))
+    return runs[worlds.present], found
 
-    Each sum has `floor` shares of noise, since shares are sized by the cohort: with the client one of them is its own.
+
+_COUNTED = (
+    "a few rounds of the scheme's own code, many times with one client (or record) that is known to be drawn and many"
+    " times without it; the errors of the best linear test were counted"
+)
+_FITTED = "in the same rounds, the distance of the test's scores with the client and without it, in deviations"
+_MEASURED = "in one of these rounds, the deviation of the noise in the released sum, where it is least"
+_LENGTH = "in one of these rounds, the longest contribution of a client to the sum, of common and of odd updates"
+
+
+def _bounded(scheme: Scheme) -> Scheme:
+    """Without what a client does to its update before it is bounded: a guarantee holds for every update."""
+    if scheme.source is None:
+        return scheme
+    specs = scheme.specs(MOST)
+    first = next(n for n, spec in enumerate(specs[1:]) if spec.l2 < math.inf)
+    return replace(scheme, stages=scheme.stages[first:])
+
+
+def _worlds(scheme: Scheme, clients: int) -> Worlds:
+    """Of the shortest update that the stages take, a power of two, and the smallest cohort that can be combined."""
+    size, wrong = SIZE, Mistake("")
+    while size <= MOST:
+        try:
+            least = scheme.specs(size)[-1].least
+            return Worlds(scheme, size, max(COHORT if scheme.private else 1, least), clients)
+        except Mistake as mistake:
+            size, wrong = 2 * size, mistake
+    raise wrong
+
+
+def _run(worlds: Worlds | RecordWorlds, world: World, trials: int, secret: SecretSeed) -> Iterator[Trials]:
+    """All trials of a world, as many at a time as memory has room for."""
+    step = max(1, min(4096, ROOM // (worlds.size * worlds.cohort)))
+    for number, first in enumerate(range(0, trials, step)):
+        own = SecretSeed.simulated(int.from_bytes(secret.key("trials", number)[:8]))
+        yield worlds.seen(world, min(step, trials - first), own)
+
+
+def _scores(present: Tensor, absent: Tensor) -> tuple[Floats, Floats]:
+    """How much what is seen speaks for the client, by a test that the first quarter of the trials chose."""
+    known = len(present) // 4
+    ours, theirs = present[:known], absent[:known]
+    test = ours.mean(0) - theirs.mean(0)
+    if present.shape[1] <= WIDE:
+        whole = torch.cat([ours - ours.mean(0), theirs - theirs.mean(0)])
+        spread = whole.T @ whole / len(whole)
+        least = 1e-9 * float(spread.diagonal().mean()) + 1e-30
+        test = torch.linalg.solve(spread + least * torch.eye(len(spread), dtype=spread.dtype), test)
+    return (present[known:] @ test).numpy(), (absent[known:] @ test).numpy()
+
+
+def _of_noise(worlds: Worlds, seen: Trials, delta: float, miss: float, secret: SecretSeed) -> list[Finding]:
+    """Whether the noise is as large as it counts for, and no client adds more than its bound, turn by turn."""
+    source, found = worlds.scheme.source, []
+    assert source is not None
+    odd = worlds.odd(secret).double().norm(dim=1)
+    moved = replaced(worlds.scheme.sampling.kind)
+    for turn, noise, added in zip(worlds.turns, seen.noise, seen.added, strict=True):
+        plan = worlds.plan(turn, worlds.cohort)
+        spec = worlds.specs(plan.clip)[worlds.scheme.stages.index(source)]
+        worth = source.multipliers(spec, plan, worlds.cohort).model
+        stated = gaussian_epsilon(moved / worth, delta)
+        tries = miss / (len(worlds.turns) * (noise.shape[1] + 1))
+        deviation = _deviation(noise.numpy(), tries) / spec.l2
+        longest = max(float(odd.max()), float(added.double().norm(dim=1).max()))
+        for attack, mu, words in (
+            ("noise", moved / deviation if deviation else math.inf, _MEASURED),
+            ("bound", moved * longest / spec.l2 / worth, _LENGTH),
+        ):
+            shown = gaussian_epsilon(mu, delta) if math.isfinite(mu) else math.inf
+            found.append(Finding(attack, "model", stated, shown, delta, 1 - miss, DEVIATION, words))
+    return [max((one for one in found if one.attack == attack), key=_excess) for attack in ("noise", "bound")]
+
+
+def _excess(found: Finding) -> float:
+    return found.shown - (found.stated or 0.0)
+
+
+def _deviation(noise: Floats, miss: float) -> float:
+    """What the deviation is at most: of the number that has least, and of all together.
+
+    A sum of n squares over their mean is taken as chi-squared of 2 n / v degrees of freedom, v being the variance of
+    a square over its mean squared: 2, and n degrees, for normal noise.
     """
-    _checked(stages, size, floor)
-    if trials < 1:
-        raise Mistake(f"trials={trials} must be at least 1: 1,000,000 are usual")
-    secret = SecretSeed.simulated(seed)
-    # The attacker rehearses what the client may add, with draws of its own.
-    rehearsed = _updates(stages, size, _plan(0, floor), secret)
-    direction = rehearsed.double().mean(0)
-    direction /= direction.norm()
-    nothing = torch.zeros_like(rehearsed)
-    present, absent = [], []
-    for number in range(1, 2 * math.ceil(trials / BLOCK), 2):  # draws are named by the round, and no two are of one
-        one, other = _plan(number, floor), _plan(number + 1, floor)
-        added = _updates(stages, size, one, secret)
-        present.append(_released(stages, size, one, added, secret) @ direction)
-        absent.append(_released(stages, size, other, nothing, secret) @ direction)
-    return torch.cat(present).numpy()[:trials], torch.cat(absent).numpy()[:trials]
+    squares = np.square(noise)
+    limits = []
+    for sums, one in ((squares.mean(0), squares), (squares.mean(), squares.mean(1))):
+        least = float(np.min(sums))
+        if least == 0:
+            return 0.0
+        varied = max(float(np.var(one / one.mean(0))), 2.0 / noise.shape[1])
+        degrees = 2 * len(noise) / varied
+        limits.append(least * degrees / float(chdtri(degrees, 1 - miss)))
+    return math.sqrt(min(limits))
 
 
-def _updates(stages: tuple[Stage, ...], size: int, plan: Plan, secret: SecretSeed) -> Tensor:
-    """What the client adds to the sum before the noise: BLOCK trials, one row each, as if of so many clients."""
-    specs = _specs(stages, size)
-    bound = next(s.l2 for s in specs if s.l2 < math.inf)
-    x = torch.full((BLOCK, size), EXCESS * bound / math.sqrt(size))
-    for stage, spec in zip(stages[:-1], specs, strict=False):
-        x = stage.encode(x, ClientContext(spec, plan, torch.ones(BLOCK), Draws(secret, tuple(range(BLOCK)))))
-    return x
+def _of_sums(scheme: Scheme, size: int, clients: int, miss: float, secret: SecretSeed) -> Iterator[str]:
+    """Whether integers of a whole cohort that agree add up, or are more than the modulus holds."""
+    if scheme.specs(size)[-1].form.modulus is None:
+        return
+    cohort = min(LARGE, round(scheme.sampling.cohort(clients)))
+    worlds = Worlds(scheme, size, max(cohort, COHORT), clients)
+    # Of one draw for all numbers: where the sum wraps they are off by the modulus, which is many deviations.
+    noise = worlds.seen(worlds.present, SUMS, secret, others=1.0).noise[0]
+    deviation = float(noise.abs().median()) / MEDIAN
+    if float(noise.mean(0).abs().max()) * math.sqrt(SUMS) > float(ndtri(1 - miss / (2 * size))) * deviation:
+        yield (
+            f"the sum of {worlds.cohort} clients that agree is not what they sent: it wraps around the modulus, take"
+            " more bits"
+        )
 
 
-def _released(stages: tuple[Stage, ...], size: int, plan: Plan, added: Tensor, secret: SecretSeed) -> Tensor:
-    """The noisy sums of all trials, as the server has them when the Source has done its part.
-
-    A Source treats all numbers alike. So the trials of a block are one long update to it, of which the first client
-    adds what is in it and every client its share of noise: one round of a large model, in place of many small ones.
-    """
-    floor = int(plan.floor)
-    source, specs = _checked(stages, size, floor)
-    ctx = ClientContext(specs[-2], plan, torch.ones(floor), Draws(secret, tuple(range(floor))))
-    x = torch.zeros(floor, added.numel(), dtype=added.dtype)
-    x[0] = added.flatten()
-    rows = source.encode(x, ctx)
-    body = rows.sum(0, dtype=torch.float64 if rows.is_floating_point() else torch.int64)
-    modulus = specs[-1].form.modulus
-    if modulus is not None:
-        body = centred(body, modulus)
+def _alarm(found: Finding) -> str:
+    shown = "without limit" if found.shown == math.inf else f"at least {found.shown:.2f}"
+    assumed = f", if {found.assumes}" if found.assumes else ""
     return (
-        source.decode(Total(body, floor, float(floor)), ServerContext(ctx.spec, plan, secret))
-        .body.double()
-        .view(added.shape)
+        f"{found.attack}, {found.view} view: epsilon is stated as {found.stated:.2f} and is {shown}{assumed}"
+        f" (confidence {found.confidence:.4g})"
     )
-
-
-def _specs(stages: tuple[Stage, ...], size: int) -> list[Spec]:
-    specs = [Spec(size)]
-    for stage in stages:
-        specs.append(stage.spec(specs[-1]))
-    return specs
-
-
-def _plan(round: int, floor: int) -> Plan:
-    """Of a round in which as many take part as the noise relies on."""
-    return Plan(round, torch.empty(0), None, cohort=floor, floor=floor)
-
-
-def _checked(stages: tuple[Stage, ...], size: int, floor: int) -> tuple[Source, list[Spec]]:
-    """The Source, and the Spec before each stage and after the last."""
-    if size < 1 or floor < 1:
-        raise Mistake(f"size={size} and floor={floor} must be at least 1: the numbers of an update, and the clients")
-    last = stages[-1] if stages else None
-    if last is None or last.level is None:
-        raise Mistake(f"{last} adds no noise that could be audited: let the stages end with Noise or IntegerNoise")
-    specs = _specs(stages, size)
-    if specs[-1].size != specs[-2].size:
-        raise Mistake(f"{last} sends other numbers than it gets, and the audit takes their sum as it is: take Clip(c)")
-    return cast(Source, last), specs

@@ -10,6 +10,7 @@ import typer
 from hush import __version__
 from hush.catalogue.settings import RENAMED
 from hush.cli import (
+    audit,
     client,
     compare,
     data,
@@ -41,6 +42,7 @@ app.command("export")(predict.export)
 app.command("schemes")(schemes.schemes)
 app.command("settings")(settings.settings)
 app.add_typer(privacy.app, name="privacy")
+app.add_typer(audit.app, name="audit")
 app.add_typer(data.app, name="data")
 app.add_typer(federation.app, name="federation")
 app.command("compare")(compare.compare)
@@ -69,7 +71,12 @@ def root(
 
 
 def _spelled(words: list[str]) -> list[str]:
-    """--secure alone means --secure simulated: typer knows no option whose value may be left out."""
+    """--secure alone means --secure simulated: typer knows no option whose value may be left out.
+
+    `hush audit RUN` is `hush audit run RUN`.
+    """
+    if words[:1] == ["audit"] and words[1:] and words[1] not in audit.COMMANDS and not words[1].startswith("-"):
+        return ["audit", "run", *words[1:]]
     if "--secure" not in words:
         return words
     found = []

@@ -3,11 +3,11 @@
 import json
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from hush.cli.card import card
 from hush.errors import Mistake
 
 # What computes is imported by the command that needs it: help answers at once.
@@ -20,6 +20,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
 )
+app.command()(card)
 
 Rate = Annotated[str, typer.Option("--rate", help="Probability of being drawn for a round: 0.01 or 1/60.")]
 Rounds = Annotated[int, typer.Option("--rounds", help="Number of rounds.")]
@@ -243,23 +244,6 @@ def integers(
     print(f"epsilon {shown(answer['epsilon'])} {asked.words()}; it counts as a multiplier of {counts:.4f}")
     rdp, theirs, smooth = (shown(answer[f"epsilon_{name}"], 4) for name in ("rdp", "published", "gaussian_rdp"))
     print(f"by rdp {rdp}, by the published bound {theirs}; Gaussian noise of {noise:g} has {smooth}")
-
-
-@app.command()
-def card(
-    run: Annotated[Path, typer.Argument(help="Folder of a run.")],
-    as_json: Json = False,
-) -> None:
-    """The one-page privacy statement of a run, computed anew from its ledger and configuration."""
-    from hush.experiment import verify
-    from hush.privacy.card import render
-
-    found = verify.card(run, lambda line: typer.echo(line, err=True))
-    try:
-        page = render(found)
-    except (KeyError, TypeError, ValueError, AttributeError):
-        raise Mistake(f"{run} holds a card that cannot be read: restore privacy.json from a copy") from None
-    print(json.dumps(found) if as_json else page, end="\n" if as_json else "")
 
 
 def _asked(

@@ -54,6 +54,14 @@ def run(
     noise: Annotated[float | None, _option("scheme.noise", PRIVACY)] = None,
     clip: Annotated[str | None, _option("scheme.clip", PRIVACY)] = None,
     secure: Annotated[str | None, _option("secure.mode", PRIVACY, metavar="[full]")] = None,
+    audit: Annotated[
+        bool,
+        typer.Option(
+            "--audit",
+            help="Attack the run: a twentieth of the clients (or records) are canaries, and the code is tried.",
+            rich_help_panel=PRIVACY,
+        ),
+    ] = False,
     rounds: Annotated[int | None, _option("run.rounds", TRAINING)] = None,
     rate: Annotated[float | None, _option("train.rate", TRAINING)] = None,
     seed: Annotated[int | None, _option("run.seed", TRAINING)] = None,
@@ -115,6 +123,7 @@ def run(
             "sampling.kind": sampling,
             "sampling.cohort": cohort,
             "train.rate": rate,
+            "run.canaries": 0 if audit else None,
             "run.rounds": rounds,
             "run.seed": seed,
         }.items()
@@ -132,7 +141,7 @@ def run(
     wanted = configured(experiment, options, out if resume else None)
     if resume and out is not None and experiment is not None and not (out / "config.toml").exists():
         Console(stderr=True).print(f"{out} holds no run yet: a new one begins there", style="dim", highlight=False)
-    from hush.experiment import own  # torch is slow to import: a wrong option is reported before
+    from hush.experiment import audits, own  # torch is slow to import: a wrong option is reported before
     from hush.experiment.report import runs, table
 
     own.entry(wanted.scheme.name)
@@ -159,6 +168,8 @@ def run(
     console = Console()
     console.print(table.summary(finished[0]) if repeat == 1 else table.repeated(finished))
     for folder in folders:
+        if audit:
+            console.print(f"audit: {audits.sentence(folder)}", soft_wrap=True, highlight=False, markup=False)
         console.print(f"page: {folder / 'report.html'}", soft_wrap=True, highlight=False, markup=False)
     warn(Console(stderr=True), list(dict.fromkeys(sentence for run in finished for sentence in run.warnings)))
 

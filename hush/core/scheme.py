@@ -178,11 +178,20 @@ class Scheme:
 
     def server(self, plan: Plan, total: Total, secret: SecretSeed) -> Total:
         """The stages' other halves, in reverse order."""
+        return self._decoded(plan, total, secret, 0)
+
+    def released(self, plan: Plan, total: Total, secret: SecretSeed) -> Total:
+        """The total with the noise of its Source complete: whatever is decoded after it is made of this."""
+        return self._decoded(plan, total, secret, 0 if self.source is None else self.stages.index(self.source))
+
+    def _decoded(self, plan: Plan, total: Total, secret: SecretSeed, first: int) -> Total:
+        """As far as stage number `first`, which is decoded last."""
         specs = self.specs(self.width(plan), plan.clip)
         modulus = specs[-1].form.modulus
         if modulus is not None:
             total = replace(total, body=centred(total.body, modulus))
-        for stage, spec, sent in reversed(list(zip(self.stages, specs, specs[1:], strict=False))):
+        halves = list(zip(self.stages, specs, specs[1:], strict=False))
+        for stage, spec, sent in reversed(halves[first:]):
             total = stage.decode(total, ServerContext(spec, plan, secret))
             if spec.l2 == math.inf and sent.l2 < math.inf:  # in the units of the bound, before what stands in front
                 total = replace(total, length=self._length(total, plan, sent, specs[-1].noise))

@@ -1,6 +1,7 @@
 """about.json in a run's directory: what its page says beside the rounds: version, data, layers, results by group."""
 
 import json
+import platform
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,13 @@ Found = dict[str, Any]
 
 def about(experiment: Experiment, state: State, results: Found | None = None) -> Found:
     """All of it, as JSON: what is public, or named on the card."""
-    found = {"hush": __version__, "data": _data(experiment), "coordinates": _coordinates(experiment, state)}
+    versions = {"torch": torch.__version__, "numpy": np.__version__, "python": platform.python_version()}
+    found = {
+        "hush": __version__,
+        "versions": versions,
+        "data": _data(experiment),
+        "coordinates": _coordinates(experiment, state),
+    }
     return found if results is None else {**found, "results": results}
 
 

@@ -21,7 +21,7 @@ from hush.data import files
 from hush.data.fetch import Say
 from hush.data.sparse import Sparse
 from hush.errors import Mistake
-from hush.experiment import checkpoint, config, model
+from hush.experiment import auditing, audits, checkpoint, config, model
 from hush.experiment.config import Config
 from hush.experiment.journal import CHECKPOINT, Desk, Log, Row
 from hush.experiment.places import transport
@@ -53,6 +53,8 @@ def open_directory(path: Path, resolved: Config, resume: bool) -> None:
             return
         if path.exists() and not stored.exists() and not (path.is_dir() and set(path.iterdir()) <= files.drafts(path)):
             raise Mistake(f"{path} exists and holds no run: choose another --out")
+        for left in (audits.FILE, auditing.FILE, "inversion.png"):
+            (path / left).unlink(missing_ok=True)  # of another run, that was never begun
         files.write(stored, config.dump(resolved).encode())
     except OSError as error:
         remedy = "make room there, or choose another --out" if files.full(error) else "choose another --out"
@@ -152,22 +154,32 @@ def _execute(
         ran[str(number)] = here
         if state is not None:  # before anything is computed: should this process die, the next one knows of it
             checkpoint.save_state(saved, state, {**facts, "kernels": ran})
-    desk = Desk(experiment, path, ledger, written, ran, elsewhere)
+    desk, watch = Desk(experiment, path, ledger, written, ran, elsewhere), None
     if clients is None:
         assert isinstance(task, Task)
         clients = transport(wanted.run, experiment.engine, cluster).of(task)
+        if experiment.canaries is not None:
+            if cluster is not None:
+                raise Mistake("what canaries show is counted in this process: leave --cluster or the audit out")
+            watch = auditing.Watch(experiment.canaries, clients, path, state)
+            clients = watch.clients
     try:
         for report, row in trained(experiment, clients, ledger, best, state, secret, replay=not elsewhere):
             if len(ran) > 1 and str(report.round) in ran:
                 row["kernels"] = here
-            written.append(row)
             state = report.state
+            if watch is not None:
+                row["audit"] = watch.put(report, wanted.run.rounds)
+            written.append(row)
             desk.put(state, best)
             yield row
     finally:
         desk.keep()
     assert state is not None
     desk.close(state)  # a process killed in its last round may have left them behind
+    if watch is not None:
+        say("auditing: trials of the scheme's own code")
+        auditing.close(experiment, path, state, ledger.events, watch)
     if experiment.scheme.standalone:
         return  # nobody's model is everybody's: each client has its own
     assert experiment.about is not None

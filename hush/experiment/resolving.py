@@ -6,6 +6,8 @@ from typing import Any, cast
 
 from torch import Tensor
 
+from hush.audit.canaries import Canaries, CanaryClients
+from hush.audit.wrong_labels import CanaryRecords
 from hush.catalogue.clipping import paper_clip, public_bound
 from hush.catalogue.forms import Entry
 from hush.catalogue.secure_form import secured
@@ -17,6 +19,7 @@ from hush.core.task import Enrolled, Population, Problem, Registered, Task
 from hush.data.fetch import Say
 from hush.data.registry import DataSet
 from hush.data.samples import Samples, Split
+from hush.errors import Mistake
 from hush.experiment import budget, cohorts, population
 from hush.experiment.config import Config
 from hush.experiment.fronts import Front, Plain
@@ -40,7 +43,7 @@ class Experiment:
 
     files: of the user's own, with code; published: the scheme is a paper's; deployed: draws are the operating system's.
     data: what the task was made of; the server of a network has none but test and public rows in it.
-    about: what its model takes and gives; front: what makes the model's rows.
+    about: what its model takes and gives; front: what makes the model's rows. canaries: those of an audit.
     """
 
     config: Config
@@ -54,6 +57,7 @@ class Experiment:
     data: DataSet | None = None
     about: About | None = None
     front: Front = Plain()
+    canaries: Canaries | None = None
 
 
 def build(config: Config, say: Say = population.quiet, given: Given | None = None) -> Experiment:
@@ -82,6 +86,9 @@ def resolve(ready: Prepared, sizes: Tensor | None = None) -> Experiment:
         problem = Problem(ready.model, loss.function, data.test, ready.public, ready.metrics, entry.featured)
         config, task = population.sites(config, len(sizes)), Enrolled(problem, sizes)
         sample = Population(fitted(ready.model, data.test), Split.of([range(len(data.test))]))
+    canaries = _canaries(config, entry, task)
+    if canaries is not None and isinstance(task, Task):
+        task = canaries.trained(task)
     settings = replace(ready.settings, sampling=cohorts.sampling(config, entry, task.clients, ready.defaults))
     fit.check(task.problem, {"train": fitted(ready.model, data.train), **task.parts})
     engine = Engine(config.run.engine or choose(task.problem, sample), config.run.device)
@@ -91,6 +98,11 @@ def resolve(ready: Prepared, sizes: Tensor | None = None) -> Experiment:
     quantile = (config.scheme.quantile or QUANTILE) if clip == "adaptive" else None
     if clip is not None:
         settings = replace(settings, clip=AdaptiveClip(quantile=quantile) if quantile else Clip(cast(float, clip)))
+    if settings.blocks > config.run.rounds:
+        raise Mistake(
+            f"blocks={settings.blocks} take turns, and in {config.run.rounds} rounds some would never travel: lower"
+            " scheme.blocks, or raise rounds"
+        )
     scheme = _secured(config, entry, entry.scheme(settings), task)
     scheme.check(task)
     walk(scheme, task.problem, sample, task.clients, engine)
@@ -131,14 +143,28 @@ def resolve(ready: Prepared, sizes: Tensor | None = None) -> Experiment:
             "cohort": round(sampling.cohort(task.clients)) if sampling.turns is None and drawn else None,
             "passes": sampling.turns.passes if sampling.turns is not None and drawn else None,
         },
-        "run": {"engine": engine.kind},
+        "run": {"engine": engine.kind, "canaries": None if canaries is None else len(canaries.included)},
     }
     tables = {table: getattr(config, table).model_copy(update=keys) for table, keys in settled.items()}
     config = config.model_copy(update=tables)
     files = tuple(Path(n.rpartition(":")[0]) for n in population.named(config) if ".py:" in n)
     notes = (*data.notes, *notes, *noted)
     known, front = about(ready), ready.front
-    return Experiment(config, task, scheme, engine, notes, files, entry.published, False, data, known, front)
+    return Experiment(config, task, scheme, engine, notes, files, entry.published, False, data, known, front, canaries)
+
+
+def _canaries(config: Config, entry: Entry, task: Registered) -> Canaries | None:
+    """Of what is protected, clients or records; of clients where nothing is."""
+    count, seed = config.run.canaries, config.run.seed
+    if count is None:
+        return None
+    if not isinstance(task, Task):
+        raise Mistake("run.canaries are simulated: leave them out of a federation")
+    if entry.example.baseline:
+        raise Mistake(f"{entry.name} sends nothing that a canary could show in: leave the audit out")
+    there = int(task.sizes.sum()) if entry.level == "record" else task.clients
+    count = count or min(1000, max(100, there // 20), there // 2)
+    return CanaryRecords.of(task, count, seed) if entry.level == "record" else CanaryClients(seed, count, task.clients)
 
 
 def _public(config: Config, data: DataSet, defaults: DataDefaults, batch: Samples | None) -> dict[str, Any]:

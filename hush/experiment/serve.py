@@ -15,7 +15,7 @@ from hush.experiment.report.runs import Run
 
 HOST = "127.0.0.1"
 DEPTH = 4  # folders below the given ones: sweeps, repetitions
-FILES = ("config.toml", "rounds.jsonl", "privacy.json", "about.json")
+FILES = ("config.toml", "rounds.jsonl", "privacy.json", "about.json", "audit.json")
 HEADERS = {
     "Content-Security-Policy": f"{assets.policy(served=True)}; frame-ancestors 'none'",
     "Content-Type": "text/html; charset=utf-8",

@@ -9,7 +9,7 @@ from hush.core.task import Registered
 from hush.experiment.outcome import NOTHING, Outcome
 from hush.experiment.resolving import DELTA, Experiment
 from hush.privacy.events import BatchSampling, Event
-from hush.privacy.facts import Facts
+from hush.privacy.facts import SEED, SYSTEM, Facts
 from hush.privacy.integers import published, shares
 from hush.privacy.sums import IntegerSum
 from hush.privacy.views import paper_epsilon, unnoticed_epsilon, views
@@ -20,7 +20,6 @@ _FIGURES = (
     " are for the server's side"
 )
 
-_SEED, _SYSTEM = "simulation seed: not a deployment", "the operating system's generator at each party"
 _SHARED = "rows are held by several clients: a client is protected, and a person whose rows several of them hold is not"
 
 
@@ -49,8 +48,9 @@ def facts(experiment: Experiment, state: State, events: Sequence[Event], seen: O
         assumptions=(
             *(() if sampling.kind == "once" else (_cohorts(experiment.scheme.secure),)),
             *((_SHARED,) if experiment.task.shared else ()),
+            *(() if experiment.canaries is None else (experiment.canaries.note,)),
         ),
-        noise_source=_SYSTEM if experiment.deployed else _SEED,
+        noise_source=SYSTEM if experiment.deployed else SEED,
         uncovered=experiment.scheme.uncovered,
         unnoised=(
             *experiment.notes,

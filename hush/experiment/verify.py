@@ -8,15 +8,17 @@ from typing import Any
 from hush.core.state import State
 from hush.data.fetch import Say
 from hush.errors import Mistake
-from hush.experiment import checkpoint, config, population
+from hush.experiment import audits, checkpoint, config, population
 from hush.experiment.config import Config
 from hush.experiment.federated import rebuilt
 from hush.experiment.journal import CHECKPOINT
 from hush.experiment.outcome import NOTHING, outcome
+from hush.experiment.provenance import provenance
 from hush.experiment.report import page, runs
 from hush.experiment.report.runs import Row, finite
 from hush.experiment.resolving import DELTA, Experiment, build
 from hush.experiment.statement import facts
+from hush.privacy.card import audited, meant
 from hush.privacy.card import card as stated_card
 from hush.privacy.events import Event, relation
 from hush.privacy.ledger import Ledger
@@ -31,7 +33,7 @@ def card(path: Path, say: Say = population.quiet) -> dict[str, Any]:
 
     A stored card that says something else is refused, and a page of a finished run too. A ledger that is ahead of the
     card, as a kill leaves it, counts in full. Where the run's data is not at hand, `say` hears that the figures alone
-    were computed.
+    were computed. Beside what the ledger gives it says what attacks found (audit.json), and names versions and files.
     """
     ledger = Ledger.load(path / "privacy.json")
     if ledger.card is None:
@@ -39,7 +41,7 @@ def card(path: Path, say: Say = population.quiet) -> dict[str, Any]:
     try:
         found = _checked(path, ledger.card, ledger, say)
         _page(path)
-        return found
+        return {**audited(found, audits.read(path), audits.wrong(path)), **provenance(path)}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, Mistake):
             raise
@@ -201,7 +203,7 @@ def _renewed(stored: Mapping[str, Any], state: State, figures: Mapping[str, Any]
         fresh = {"epsilon": figures[f"epsilon, {one['name']}"], "rounds": state.round}
         if "epsilon_median" in one:
             fresh["epsilon_median"] = figures[f"epsilon, {one['name']}_median"]
-        rows.append({**one, **fresh, "delta": figures["delta"], "accountant": figures["accountant"]})
+        rows.append(meant({**one, **fresh, "delta": figures["delta"], "accountant": figures["accountant"]}))
     took = {"worst": figures["took part at most"], "median": figures["took part, median"]}
     found = {**stored, "rounds": state.round, "adversaries": rows, "participation": took}
     if stored.get("paper"):

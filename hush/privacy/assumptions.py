@@ -1,5 +1,7 @@
 """What a privacy card rests on, in sentences: given how a run sampled, who added the noise, what the server saw."""
 
+import math
+
 from hush.privacy import sums
 from hush.privacy.facts import Facts
 
@@ -35,7 +37,7 @@ def _of_clients(facts: Facts) -> list[str]:
     else:
         found += [
             "a client that took part knows its own noise share: against it a cohort of m clients has"
-            " sqrt((m - 1)/m) of the stated noise",
+            f" sqrt((m - 1)/m) of the stated noise, {_left(facts.cohort)} for {facts.cohort:.0f}",
             *facts.noise_assumptions,
         ]
     if facts.sampling == "fixed" and facts.accountant != "pld":
@@ -57,6 +59,11 @@ def _of_clients(facts: Facts) -> list[str]:
     found.append("model, server: the other clients of the cohort are honest and add their noise shares")
     kind = None if facts.integers is None else facts.integers.kind
     return [*found, *sums.shared(kind, 0.0 if facts.secure is None else facts.corrupt)]
+
+
+def _left(cohort: float) -> str:
+    """What of the noise of a cohort one of its clients does not know, rounded down."""
+    return f"{math.floor(1000 * math.sqrt(max(0.0, 1 - 1 / max(1, round(cohort))))) / 10:g} %"
 
 
 def _of_records(facts: Facts) -> list[str]:

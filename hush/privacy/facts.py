@@ -7,6 +7,40 @@ from typing import Any
 from hush.privacy import sums
 from hush.privacy.events import BatchSampling, Cohorts, Level
 
+SEED = (
+    "simulation seed: not a deployment. Whoever knows the seed can draw the same noise and take it off: this run"
+    " protected nobody, and its figures are those that a deployment would have"
+)
+SYSTEM = "the operating system's generator at each party: nobody can draw it again"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What an attack on a run showed, beside what was proven.
+
+    attack      its name
+    view        the adversary that it played: model, server, colluding or upload
+    stated      the proven epsilon of what was attacked; None: no guarantee
+    shown       the lower bound on epsilon; infinite: exact recovery
+    confidence  of that bound, which is at this delta
+    assumes     what beyond independence of trials the bound assumes; None: nothing
+    words       one sentence: what was done
+    """
+
+    attack: str
+    view: str
+    stated: float | None
+    shown: float
+    delta: float
+    confidence: float
+    assumes: str | None
+    words: str
+
+    @property
+    def alarm(self) -> bool:
+        """Whether more was shown than is proven."""
+        return self.stated is not None and self.shown > self.stated
+
 
 @dataclass(frozen=True)
 class Facts:
@@ -19,7 +53,7 @@ class Facts:
     servers, corrupt: see SecureSum; simulated is one that is not full. tolerance: the part of a cohort that shares of
     noise are not sized for. dropout: the declared probability that a drawn client drops out; slack: what of a round's
     delta an abort takes under it. units: how many clients, or records, one of which is protected. result, clipping: see
-    hush.experiment.outcome.
+    hush.experiment.outcome. audit: what attacks on the run showed.
     """
 
     scheme: str
@@ -33,7 +67,7 @@ class Facts:
     epsilon: Mapping[str, float | str] = field(default_factory=dict)
     participation_worst: int = 0
     participation_median: float = 0.0
-    noise_source: str = "simulation seed: not a deployment"
+    noise_source: str = SEED
     assumptions: tuple[str, ...] = ()
     unnoised: tuple[str, ...] = ()
     paper_epsilon: float | None = None
@@ -59,3 +93,4 @@ class Facts:
     units: int = 0
     result: Mapping[str, Any] | None = None
     clipping: Mapping[str, Any] | None = None
+    audit: tuple[Finding, ...] = ()

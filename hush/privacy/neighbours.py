@@ -10,8 +10,9 @@ def neighbours(view: str, sampling: Cohorts, level: Level = "client", *, trusted
             that did not draw it, whatever the size of the cohort: this is the pair of Poisson sampling's proof. Of a
             cohort of fixed size another client is drawn in its place.
     server  It knows who was drawn and who answered, so both worlds have the same cohort and the same dropouts. The
-            client sends zeros and its share of the noise: the noise is the same in both, and the sum moves by at most
-            S. Of a cohort of fixed size it sends another client's update in place of its own, which moves it by 2 S.
+            client sends zeros, also in place of an adaptive clip's count, and its share of the noise: the noise is
+            the same in both, and the sum moves by at most S. Of a cohort of fixed size it sends another client's update
+            in place of its own, which moves it by 2 S.
 
     Where turns are public, readers of the models know the cohorts as the server does.
     trusted: the noise is the server's.

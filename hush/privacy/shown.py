@@ -1,7 +1,7 @@
-"""How an epsilon is printed: rounded up, so that no printed one is below the accounted one."""
+"""How an epsilon is printed: rounded up, so that no printed one is below the accounted one. Lower bounds: down."""
 
 import math
-from decimal import ROUND_CEILING, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 _NOISE = 1e-9  # relative: what solvers add to be on the safe side, and no digit more
 
@@ -19,3 +19,10 @@ def shown(value: float | str, places: int = 2) -> str:
     if "e" in text.lower() or not decimals:
         return text
     return f"{whole}.{decimals.rstrip('0').ljust(places, '0')}"
+
+
+def lowered(value: float, places: int = 2) -> str:
+    """A lower bound, rounded down to `places` decimals: 0.68, 3.00; beyond a million no decimals count."""
+    if value >= 1e6:
+        return f"{value:.0e}"
+    return f"{Decimal(value * (1 + _NOISE)).quantize(Decimal(1).scaleb(-places), ROUND_FLOOR):f}"

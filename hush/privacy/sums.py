@@ -72,7 +72,8 @@ def protocol(found: Mapping[str, Any]) -> str:
     servers = "one server" if found["servers"] == 1 else "two servers"
     run = "the whole protocol was run" if found["protocol"] == "full" else "simulated: added without masks"
     return (
-        f"{servers}, {run}; made for up to {found['corrupt']:.0%} of a cohort, rounded up, that collude with the server"
+        f"{servers}, {run}; made for up to {found['corrupt']:.0%} of a cohort, rounded up, that collude with the"
+        " server. A secure sum shows the server the total of the uploads alone"
     )
 
 

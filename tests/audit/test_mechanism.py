@@ -1,181 +1,165 @@
-"""The audit of the stages: below what is accounted and near it, above it for a mechanism that keeps noise back."""
+"""The audit of a scheme's own code: near what is stated and below it, of the same releases as a run makes."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from contexts import Context
 from scipy.stats import ks_2samp
 
-from hush.audit import accounted, audit, mechanism, scores
-from hush.core.protocols import Source, Stage
-from hush.core.spec import Plan, Spec
-from hush.errors import Mistake
-from hush.parts.stages import AdaptiveClip, Clip, IntegerNoise, Noise, PoissonBinomial, Quantise, ServerNoise
+import hush
+from hush.audit.mechanism import mechanism
+from hush.audit.records import RecordWorlds
+from hush.audit.trials import Given, World
+from hush.audit.worlds import Worlds
+from hush.catalogue.entries import ENTRIES
 from hush.privacy.accountants import gaussian_epsilon
-from hush.privacy.grids import rounded_norm
 from hush.random.seeds import SecretSeed
 
-NOISE, STEPS, BITS = 1.3, 16, 8
-SKELLAM = (Clip(1.0), Quantise(STEPS, BITS), IntegerNoise(NOISE))
-GAUSSIAN = (Clip(1.0), Quantise(STEPS, BITS), IntegerNoise(NOISE, "gaussian"))
-CONTINUOUS = (Clip(1.0), Noise(NOISE))
-ADAPTIVE = (AdaptiveClip(1.0), Quantise(STEPS, BITS), IntegerNoise(NOISE))
-# Fewer trials than in experiments/audit, so a larger delta: fewer are needed to come near the truth.
-DELTA, TRIALS = 1e-2, 16384
-CASES = [
-    *((stages, 16, floor) for stages in (SKELLAM, GAUSSIAN) for floor in (1, 10)),
-    (CONTINUOUS, 16, 10),
-    (ADAPTIVE, 16, 1),
-    (SKELLAM, 64, 1),
-    ((Clip(1.0), PoissonBinomial(NOISE, spare=0)), 144, 10),  # fewer numbers would be so large that they are cut
-    ((Clip(1.0), ServerNoise(NOISE)), 16, 10),
-]
+NOISE = 1.3
+SAMPLING, TRAINER, SUM = hush.Poisson(0.01), hush.Sgd(0.1, 1, 1), hush.Sum()
+CONTINUOUS = (hush.Clip(1.0), hush.Noise(NOISE))
+SKELLAM = (hush.Clip(1.0), hush.Rotate(0), hush.Quantise(16, 12), hush.IntegerNoise(NOISE))
 
 
-@dataclass(frozen=True)
-class Halved(Source):
-    """Adds half the noise, and states the whole: what the audit is there to find."""
-
-    source: Noise | IntegerNoise
-
-    def spec(self, s):
-        return self.source.spec(s)
-
-    def encode(self, x, ctx):
-        return replace(self.source, multiplier=self.source.multiplier / 2).encode(x, ctx)
-
-    def decode(self, total, ctx):
-        return self.source.decode(total, ctx)
-
-    shared = True
-
-    def multipliers(self, s, plan, present):
-        return self.source.multipliers(s, plan, present)
+def scheme(*stages, sampling=SAMPLING, trainer=TRAINER, aggregator=SUM):
+    return hush.Scheme(trainer, sampling, stages=stages, aggregator=aggregator)
 
 
-@dataclass(frozen=True)
-class Unclipped(Stage):
-    """Leaves rows as long as they are, and states a bound."""
-
-    clip: Clip
-
-    def spec(self, s):
-        return self.clip.spec(s)
-
-    def encode(self, x, ctx):
-        return x
-
-    def decode(self, total, ctx):
-        return total
+def by_name(found, attack):
+    return {one.view: one for one in found.findings if one.attack == attack}
 
 
-@pytest.mark.parametrize(("stages", "size", "floor"), CASES, ids=str)
-def test_below_what_is_accounted_and_above_half_of_it(stages, size, floor):
-    found = audit(stages, size, DELTA, floor=floor, trials=TRIALS)
-    assert found.accounted / 2 < found.bound.epsilon < found.accounted
+@pytest.mark.parametrize("stages", [CONTINUOUS, SKELLAM, (hush.AdaptiveClip(1.0), hush.Noise(NOISE))], ids=str)
+def test_bounds_are_below_what_is_stated_and_near_it(stages):
+    """At a large delta few trials come near."""
+    found = mechanism(scheme(*stages), delta=0.01, trials=8_000, confidence=0.95)
     assert found.holds
+    for view, one in by_name(found, "distinguisher").items():
+        assert one.assumes is None
+        assert one.stated / 3 < one.shown < one.stated, view
+    for view, one in by_name(found, "normal fit").items():
+        assert one.assumes
+        assert 0.75 * one.stated < one.shown < one.stated, view
 
 
-@pytest.mark.parametrize("stages", [SKELLAM, GAUSSIAN, CONTINUOUS, ADAPTIVE], ids=str)
-def test_half_the_noise_is_found(stages):
-    found = audit((*stages[:-1], Halved(stages[-1])), 16, DELTA, trials=TRIALS)
-    assert found.accounted == accounted(stages, 16, DELTA)
-    assert found.bound.epsilon > found.accounted
-    assert not found.holds
+def test_what_is_stated_is_what_two_rounds_of_the_ledger_cost():
+    found = by_name(mechanism(scheme(*CONTINUOUS), trials=400), "distinguisher")
+    two = gaussian_epsilon(math.sqrt(2) / NOISE, 1e-5)
+    assert found["model"].stated == pytest.approx(two, abs=0.01)
+    share = NOISE / math.sqrt(4)
+    alone = gaussian_epsilon(math.sqrt(2) / share, 1e-5)
+    assert found["upload"].stated == pytest.approx(alone, abs=0.01)
+    assert found["server"].stated > found["model"].stated  # of the second round a client's noise is missing
 
 
-def test_half_the_noise_is_found_in_shares():
-    found = audit((*SKELLAM[:-1], Halved(SKELLAM[-1])), 16, DELTA, floor=10, trials=TRIALS)
-    assert not found.holds
+@pytest.mark.parametrize("name", ["fl-std", "fl-sign", "two-bit", "qsgd", "top-k-ef"])
+def test_a_scheme_without_noise_is_seen_through(name):
+    found = mechanism(ENTRIES[name].example, trials=1500)
+    assert found.holds
+    for one in found.findings:
+        assert one.stated is None
+        assert one.shown > 4  # no more can be shown by so few
 
 
-def test_a_clip_that_does_nothing_is_found():
-    assert not audit((Unclipped(Clip(1.0)), Noise(NOISE)), 16, DELTA, trials=2000).holds
+def test_a_trusted_server_sees_all():
+    found = by_name(mechanism(scheme(hush.Clip(1.0), hush.ServerNoise(NOISE)), trials=4000), "distinguisher")
+    assert found["server"].stated is None
+    assert found["server"].shown > 4
+    assert found["model"].shown < found["model"].stated
 
 
-def test_small_delta_as_in_a_run():
-    """The usual delta, with trials that are cheap."""
-    found = audit(CONTINUOUS, 16, 1e-5, trials=200_000)
-    assert found.accounted == pytest.approx(gaussian_epsilon(1 / NOISE, 1e-5))
-    assert found.accounted / 2 < found.bound.epsilon < found.accounted
-    assert not audit((*CONTINUOUS[:-1], Halved(Noise(NOISE))), 16, 1e-5, trials=200_000).holds
+@pytest.mark.parametrize(
+    "stages", [CONTINUOUS, (hush.Clip(1.0), hush.ServerNoise(NOISE)), SKELLAM], ids=["shares", "server", "integers"]
+)
+def test_released_sums_are_distributed_as_those_of_the_loop(stages):
+    """That the trials of a block are one long sum to the source changes nothing: a run of one round is the twin."""
+    cohort, size = 4, 4
+    made = scheme(*stages, sampling=hush.Poisson(1.0))
+    worlds = Worlds(made, size, cohort, cohort)
+    fast = worlds.seen(worlds.present, 20_000, SecretSeed.simulated(3)).views["model"][:, :size].numpy()
+    if len(stages) > 2:  # behind the source are the rotation and the grid
+        fast = fast / 16
+    rows = torch.cat([worlds.update[None], torch.zeros(cohort - 1, size)])
+    task = hush.Task(
+        torch.nn.Linear(size, 1, bias=False),
+        lambda output, target: output.mean(),
+        (torch.zeros(cohort, size), torch.zeros(cohort)),
+        [[n] for n in range(cohort)],
+    )
+    slow = []
+    for seed in range(400):
+        run = hush.rounds(replace(made, trainer=Given(rows, tuple(range(cohort)))), task, rounds=1, seed=seed)
+        start = hush.State.first(task).weights
+        slow.append((next(run).state.weights - start).numpy() * cohort)
+    slow = np.stack(slow)
+    if len(stages) > 2:  # rotate as the clients do, to compare number by number
+        plan = worlds.plan(worlds.turns[0], cohort)
+        turned = stages[1].encode(torch.tensor(slow), _context(worlds, plan))
+        slow = turned.numpy()
+    for number in range(size):
+        assert ks_2samp(slow[:, number], fast[:, number]).pvalue > 1e-4
+    assert ks_2samp(slow[:, 0] + 0.4 * slow[:, 0].std(), fast[:, 0]).pvalue < 1e-4  # it would tell
 
 
-@pytest.mark.parametrize("floor", [1, 5])
-@pytest.mark.parametrize("stages", [SKELLAM, GAUSSIAN, CONTINUOUS], ids=str)
-def test_scores_are_of_the_clipped_update_and_the_whole_noise(stages, floor):
-    present, absent = scores(stages, 16, floor=floor, trials=10000)
-    whole = len(stages) == 3
-    length, bound = (STEPS, rounded_norm(STEPS, 16)) if whole else (1.0, 1.0)
-    error = NOISE * bound / math.sqrt(10000)
-    assert abs(present.mean() - length) < 4 * error
-    assert abs(absent.mean()) < 4 * error
-    for found in (present, absent):
-        assert found.std() == pytest.approx(NOISE * bound, rel=4 / math.sqrt(2 * 10000))
-    assert abs(np.corrcoef(present, absent)[0, 1]) < 4 / math.sqrt(10000)
-    assert abs(np.corrcoef(present[1:], present[:-1])[0, 1]) < 4 / math.sqrt(10000)
+def _context(worlds, plan):
+    from hush.core.spec import ClientContext
+    from hush.random.draws import Draws
+
+    names = tuple(range(400))
+    return ClientContext(worlds.specs(None)[1], plan, torch.ones(400), Draws(SecretSeed.simulated(0), names))
 
 
-def rounds_one_by_one(stages, size, floor, trials):
-    """The scores of rounds in which clients encode one after the other, and one of them has something to say."""
-    secret, specs = SecretSeed.simulated(9), [Spec(size)]
-    for stage in stages:
-        specs.append(stage.spec(specs[-1]))
-    found = np.empty(trials)
-    for trial in range(trials):
-        plan = Plan(trial, torch.empty(0), None, floor, floor)
-        total = torch.zeros(size, dtype=torch.float64)
-        for client in range(floor):
-            x = torch.full((1, size), 100.0 if client == 0 else 0.0)
-            for stage, spec in zip(stages, specs, strict=False):
-                x = stage.encode(x, Context(spec, plan, np.array([client]), torch.ones(1), secret))
-            total += x[0]
-        if len(stages) == 3:
-            total = (total + 2 ** (BITS - 1)) % 2**BITS - 2 ** (BITS - 1)
-        found[trial] = float(total.sum()) / math.sqrt(size)  # its coordinates are all alike
-    return found
+def test_the_neighbours_are_those_of_each_view():
+    poisson, fixed = Worlds(scheme(*CONTINUOUS), 4, 4), Worlds(scheme(*CONTINUOUS, sampling=hush.Fixed(4)), 4, 4)
+    assert poisson.absent("model") == World(False, 0.0)
+    assert poisson.absent("server") == poisson.absent("upload") == World(True, 0.0)
+    assert {fixed.absent(view) for view in fixed.views} == {World(True, -1.0)}
 
 
-@pytest.mark.parametrize("stages", [SKELLAM, GAUSSIAN, CONTINUOUS], ids=str)
-def test_scores_are_distributed_as_those_of_rounds_one_by_one(stages):
-    """That all trials of a block are one long update to the Source changes nothing."""
-    slow, fast = rounds_one_by_one(stages, 4, 2, 1000), scores(stages, 4, floor=2, trials=20000)[0]
-    assert ks_2samp(slow, fast).pvalue > 1e-3
-    assert ks_2samp(slow + 0.25 * slow.std(), fast).pvalue < 1e-4  # it would tell
-    assert ks_2samp(1.4 * (slow - slow.mean()), fast - fast.mean()).pvalue < 1e-4
+def test_who_sends_zeros_is_not_counted_either():
+    """Without the client, the count of an adaptive clip is that of the others: its bound is for that."""
+    worlds = Worlds(scheme(hush.AdaptiveClip(1.0), hush.Noise(1e-6)), 4, 4)
+    seen = [worlds.seen(world, 3, SecretSeed.simulated(0)).views for world in (worlds.present, worlds.absent("upload"))]
+    assert float(seen[1]["upload"].abs().max()) < 1e-4
+    assert float((seen[0]["server"] - seen[1]["server"])[:, :5].norm(dim=1).max()) == pytest.approx(
+        worlds.specs(None)[1].l2, rel=1e-3
+    )
 
 
-def test_a_trial_does_not_depend_on_how_many_there_are():
-    few, many = (scores(SKELLAM, 4, floor=2, trials=trials) for trials in (10, mechanism.BLOCK + 10))
-    for a, b in zip(few, many, strict=True):
-        np.testing.assert_array_equal(a, b[:10])
-        assert not np.array_equal(b[:10], b[-10:])
-    assert not np.array_equal(scores(SKELLAM, 4, floor=2, trials=10, seed=1)[0], few[0])
+def test_a_secure_sum_has_no_reader_of_uploads():
+    made = scheme(*SKELLAM, sampling=hush.Poisson(0.01, floor=3, dropout=0.05), aggregator=hush.SecureSum())
+    assert Worlds(made, 32, 8).views == ("model", "server", "colluding")
+    assert Worlds(made, 32, 12).turns[1].lost == 4  # a third
 
 
-def test_sums_wrap_and_tell_no_more():
-    """With 5 bits for noise of a deviation of 22 steps hardly anything is left."""
-    stages = (Clip(1.0), Quantise(STEPS, 5), IntegerNoise(NOISE))
-    present, absent = scores(stages, 16, floor=3, trials=4000)
-    for found in (present, absent):
-        assert np.abs(found).max() <= 16 * 4
-        assert found.std() == pytest.approx(math.sqrt((2**10 - 1) / 12), rel=0.1)
-    found = audit(stages, 16, DELTA, trials=4000)
-    assert found.accounted == accounted(SKELLAM, 16, DELTA)
-    assert found.bound.epsilon < audit(SKELLAM, 16, DELTA, trials=4000).bound.epsilon
+def test_records_lose_one_record_and_what_it_brings():
+    plain = hush.Dpsgd(rate=1.0, steps=1, batch=12, clip=1.0, noise=1e-6)
+    for balance, moved in (("none", 1.0), ("downsample", 2.0)):
+        trainer = replace(plain, balance=balance, share=0.3)
+        worlds = RecordWorlds(scheme(trainer=trainer), 8)
+        seen = [
+            worlds.seen(world, 50, SecretSeed.simulated(1)).views["upload"]
+            for world in (worlds.present, worlds.absent("upload"))
+        ]
+        gap = (seen[0][:, :8].mean(0) - seen[1][:, :8].mean(0)).norm() * trainer.expected
+        assert float(gap) == pytest.approx(moved, rel=1e-3)
+
+
+def test_trials_do_not_depend_on_each_other_nor_on_how_many_there_are():
+    worlds = Worlds(scheme(*CONTINUOUS), 4, 4)
+    few, many = (worlds.seen(worlds.present, n, SecretSeed.simulated(0)).views["upload"] for n in (10, 50))
+    assert torch.equal(few, many[:10])
+    assert len(torch.unique(many[:, 0])) == 50
+    other = worlds.seen(worlds.present, 10, SecretSeed.simulated(1)).views["upload"]
+    assert not torch.equal(few, other)
 
 
 def test_mistakes():
-    with pytest.raises(Mistake, match="adds no noise"):
-        audit((Clip(1.0),), 16, DELTA)
-    with pytest.raises(Mistake, match="adds no noise"):
-        audit((), 16, DELTA)
-    with pytest.raises(Mistake, match="trials=0"):
-        audit(CONTINUOUS, 16, DELTA, trials=0)
-    with pytest.raises(Mistake, match="floor=0"):
-        audit(CONTINUOUS, 16, DELTA, floor=0)
-    with pytest.raises(Mistake, match="PoissonBinomial"):
-        audit((AdaptiveClip(1.0), PoissonBinomial(NOISE)), 16, DELTA)
+    with pytest.raises(hush.Mistake, match="trials=3"):
+        mechanism(scheme(*CONTINUOUS), trials=3)
+    with pytest.raises(hush.Mistake, match="confidence=2"):
+        mechanism(scheme(*CONTINUOUS), confidence=2)
+    with pytest.raises(hush.Mistake, match="nothing travels"):
+        mechanism(ENTRIES["standalone"].example)

@@ -1,6 +1,8 @@
 """The card of a run cannot be forged by hand: it is computed from ledger and configuration each time."""
 
+import hashlib
 import json
+import math
 import shutil
 import sys
 from html import unescape
@@ -8,6 +10,8 @@ from html import unescape
 import pytest
 
 from hush.cli import main
+from hush.experiment import audits
+from hush.privacy.facts import Finding
 from hush.privacy.ledger import Ledger
 
 QUICK = ["--data", "digits", "--model", "linear", "--clients", "40", "--rounds", "3", "--set", "scheme.accountant=rdp"]
@@ -33,11 +37,16 @@ def runs(tmp_path_factory):
     return folder
 
 
+def stored(card):
+    """A card as the run wrote it, before it had files to name."""
+    return {key: value for key, value in card.items() if key not in ("versions", "files")}
+
+
 @pytest.mark.parametrize("name", RUNS)
 def test_an_untouched_card_is_printed_as_it_was_written(hush, runs, name):
     status, out, err = hush("privacy", "card", runs / name, "--json")
     assert status == 0, err
-    assert json.loads(out) == json.loads((runs / name / "privacy.json").read_text())["card"]
+    assert stored(json.loads(out)) == json.loads((runs / name / "privacy.json").read_text())["card"]
     assert hush("privacy", "card", runs / name)[0] == 0
     assert hush("compare", runs / name)[0] == 0
 
@@ -99,6 +108,9 @@ SENTENCES = {
     "the result": lambda card: card["result"].update(value=0.99),
     "the trial of the clip": lambda card: card["clipping"].update(first="some"),
     "units": lambda card: card.update(units=10**6),
+    "meaning": lambda card: card["adversaries"][1].update(meaning="Nothing can be learnt"),
+    "helpers": lambda card: card["adversaries"][1].update(colluding=3),
+    "an audit of ours": lambda card: card["audit"].append({"attack": "none", "alarm": False}),
     "something new": lambda card: card.update(certified="yes"),
 }
 
@@ -150,17 +162,30 @@ def test_without_the_data_the_figures_are_computed_and_that_is_told(hush, runs, 
     status, out, err = hush("privacy", "card", folder, "--json")
     assert status == 0
     assert err == "digits is not on this machine: the card's figures were computed anew, its sentences are as stored\n"
-    assert json.loads(out) == json.loads((folder / "privacy.json").read_text())["card"]
-    stored = json.loads((folder / "privacy.json").read_text())
-    forged = json.loads(json.dumps(stored))
+    assert stored(json.loads(out)) == json.loads((folder / "privacy.json").read_text())["card"]
+    before = json.loads((folder / "privacy.json").read_text())
+    forged = json.loads(json.dumps(before))
     forged["card"]["warnings"].pop()
     (folder / "privacy.json").write_text(json.dumps(forged))
     status, _, err = hush("privacy", "card", folder)
     assert status == 2
     assert "the card says warnings" in err
-    tenth(stored["card"], "model", "epsilon")
-    (folder / "privacy.json").write_text(json.dumps(stored))
+    tenth(before["card"], "model", "epsilon")
+    (folder / "privacy.json").write_text(json.dumps(before))
     assert hush("privacy", "card", folder)[0] == 2
+
+
+def test_without_the_data_meanings_follow_from_the_figures_all_the_same(hush, runs, tmp_path, monkeypatch):
+    folder = shutil.copytree(runs / "client", tmp_path / "client")
+    (folder / "report.html").unlink()
+    monkeypatch.setattr("hush.experiment.population.ready", lambda wanted: False)
+    before = json.loads((folder / "privacy.json").read_text())
+    meanings = [one["meaning"] for one in before["card"]["adversaries"]]
+    before["card"]["adversaries"][0]["meaning"] = "nothing can be learnt"
+    (folder / "privacy.json").write_text(json.dumps(before))
+    status, out, _ = hush("privacy", "card", folder, "--json")
+    assert status == 0
+    assert [one["meaning"] for one in json.loads(out)["adversaries"]] == meanings
 
 
 def test_own_code_is_not_run_for_a_card(hush, tmp_path):
@@ -212,6 +237,7 @@ def test_the_page_shows_the_whole_card(runs, name):
     card = json.loads((runs / name / "privacy.json").read_text())["card"]
     text = unescape((runs / name / "report.html").read_text())
     said = [*card["unnoised"], *card.get("assumptions", []), *(one["sees"] for one in card.get("adversaries", []))]
+    said += [one["meaning"] for one in card.get("adversaries", [])]
     said += [card[key] for key in ("reason", "protected", "neighbours", "noise_source") if key in card]
     assert said
     for sentence in said:
@@ -227,3 +253,174 @@ def test_a_page_that_shows_other_results_is_refused(hush, runs, tmp_path):
     status, out, err = hush("privacy", "card", folder)
     assert (status, out) == (2, "")
     assert "report.html does not show" in err
+
+
+FOUND = (
+    Finding("mechanism", "model", 9.0, 0.5, 1e-5, 0.95, None, "Noise was drawn with <b>and</b> without the client."),
+    Finding("canary clients", "server", 6.5, 8.25, 1e-5, 0.95, "scores are Gaussian", "A client was put in."),
+    Finding("canary records", "upload", None, math.inf, 1e-5, 0.95, None, "An upload was read."),
+)
+ALARM = "the attack 'canary clients' shows epsilon 8.25 for the server view, and 6.50 is proven"
+
+
+def test_versions_and_digests_are_those_of_the_run(hush, runs):
+    card = json.loads(hush("privacy", "card", runs / "secure", "--json")[1])
+    assert set(card["versions"]) == {"hush", "torch", "numpy", "python"}
+    assert [one["file"] for one in card["files"]] == ["config.toml", "privacy.json", "model.safetensors"]
+    page = hush("privacy", "card", runs / "secure")[1]
+    for one in card["files"]:
+        assert one["sha256"] == hashlib.sha256((runs / "secure" / one["file"]).read_bytes()).hexdigest()
+        assert f"{one['sha256']} {one['file']}" in page
+
+
+@pytest.mark.parametrize("name", ["client", "none"])
+def test_an_audit_is_beside_the_proofs_and_its_alarm_above_all(hush, runs, tmp_path, name):
+    folder = shutil.copytree(runs / name, tmp_path / name)
+    assert "no audit was run: hush audit RUN" in hush("privacy", "card", folder)[1]
+    audits.write(folder, FOUND)
+    status, out, err = hush("privacy", "card", folder)
+    assert status == 0, err
+    lines = out.splitlines()
+    assert lines[:3] == [lines[0], "", "Warnings"]
+    assert lines[3].startswith(f"  - {ALARM[:60]}")
+    status, out, _ = hush("privacy", "card", folder, "--json")
+    card = json.loads(out, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
+    assert [(one["stated"], one["shown"], one["alarm"]) for one in card["audit"]] == [
+        (9.0, 0.5, False),
+        (6.5, 8.25, True),
+        ("none", "infinite", False),
+    ]
+    assert card["warnings"][0].startswith(ALARM)
+    assert "audit.json" in [one["file"] for one in card["files"]]
+    page = unescape((folder / "report.html").read_text())
+    assert ALARM in page
+    assert "what was looked for was recovered exactly" in page
+
+
+def test_a_damaged_audit_is_refused(hush, runs, tmp_path):
+    folder = shutil.copytree(runs / "client", tmp_path / "run")
+    audits.write(folder, FOUND)
+    (folder / "audit.json").write_text((folder / "audit.json").read_text()[:-20])
+    status, out, err = hush("privacy", "card", folder)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "audit.json is damaged" in err
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_the_sheet_holds_the_whole_card_and_asks_for_nothing(hush, runs, tmp_path, name):
+    status, out, err = hush("privacy", "card", runs / name, "--html", tmp_path / "card.html", "--json")
+    assert status == 0, err
+    card, text = json.loads(out), (tmp_path / "card.html").read_text()
+    for word in ("http:", "https:", "//", "<script", "@import", "url(", "src=", "href="):
+        assert word not in text, word
+    assert "default-src 'none'" in unescape(text)
+    shown = unescape(text).replace("\xa0", " ")
+    rows = card.get("adversaries", [])
+    for sentence in (
+        *card["warnings"],
+        *card["unnoised"],
+        *card.get("assumptions", []),
+        *(one[key] for one in rows for key in ("sees", "helped", "meaning")),
+        *(one["sha256"] for one in card["files"]),
+        "no audit was run",
+        "Place",
+        "Date",
+        "Signature",
+    ):
+        assert sentence in shown, sentence
+
+
+def test_a_sheet_escapes_what_an_audit_says(hush, runs, tmp_path):
+    folder = shutil.copytree(runs / "client", tmp_path / "run")
+    audits.write(folder, FOUND)
+    hush("privacy", "card", folder, "--html", tmp_path / "card.html")
+    text = (tmp_path / "card.html").read_text()
+    assert "<b>and" not in text
+    assert "&lt;b&gt;and" in text
+    assert "class=alarm" in text
+
+
+def test_a_sheet_that_cannot_be_written_is_refused(hush, runs, tmp_path):
+    (tmp_path / "taken").mkdir()
+    status, out, err = hush("privacy", "card", runs / "none", "--html", tmp_path / "taken")
+    assert (status, out) == (2, "")
+    assert "choose another file" in err
+
+
+@pytest.fixture
+def signed(hush, runs, tmp_path):
+    """A run with a signed card, beside the kits of a federation."""
+    folder = shutil.copytree(runs / "client", tmp_path / "run")
+    assert hush("federation", "init", "kits", "--host", "localhost", "--site", "north")[0] == 0
+    assert hush("federation", "init", "others", "--host", "localhost")[0] == 0
+    status, out, err = hush("privacy", "card", folder, "--sign", "kits/coordinator")
+    assert status == 0, err
+    return folder, out
+
+
+def test_a_signed_card_is_verified_by_certificate_kit_and_key(hush, signed, tmp_path):
+    folder, printed = signed
+    key = json.loads((tmp_path / "kits/north/kit.json").read_text())["server"]
+    for against in ("kits/coordinator/cert.pem", "kits/coordinator", "kits/north", key):
+        for place in (folder / "card.json", folder):
+            status, out, err = hush("privacy", "card", place, "--verify", against)
+            assert status == 0, err
+            assert out == printed
+            assert "signed by the owner of that key" in err
+    card = json.loads((folder / "card.json").read_text())
+    assert card["signed"]["key"] == key
+    assert card["signed"]["simulation"] is None
+    assert key in printed
+    anew = json.loads(hush("privacy", "card", folder, "--json")[1])
+    assert {name: value for name, value in card.items() if name != "signed"} == anew
+
+
+def test_any_changed_byte_is_refused(hush, signed):
+    folder, _ = signed
+    for name in ("card.json", "card.sig"):
+        whole = (folder / name).read_bytes()
+        for place in (0, len(whole) // 3, len(whole) // 2, len(whole) - 2):
+            changed = bytearray(whole)
+            changed[place] ^= 1
+            (folder / name).write_bytes(bytes(changed))
+            status, out, err = hush("privacy", "card", folder / "card.json", "--verify", "kits/coordinator/cert.pem")
+            assert (status, out, err.count("\n")) == (2, "", 1)
+            assert "is not what the owner of the key" in err
+        (folder / name).write_bytes(whole)
+    (folder / "card.sig").unlink()
+    assert hush("privacy", "card", folder / "card.json", "--verify", "kits/coordinator")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("against", "why"),
+    [
+        ("others/coordinator/cert.pem", "is not what the owner of the key"),
+        ("others/coordinator", "is not what the owner of the key"),
+        ("ca", "is not the certificate of a server"),
+        ("kits/north/cert.pem", "is the certificate of north"),
+        ("kits/coordinator/key.pem", "is not the certificate of a server"),
+        ("nowhere.pem", "cannot be read"),
+        ("00" * 32, "anybody can sign"),
+    ],
+)
+def test_another_key_does_not_verify(hush, signed, against, why):
+    against = "kits/coordinator/ca.pem" if against == "ca" else against
+    status, out, err = hush("privacy", "card", signed[0], "--verify", against)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert why in err
+
+
+def test_only_the_server_signs(hush, signed):
+    folder, _ = signed
+    assert "is the kit of north" in hush("privacy", "card", folder, "--sign", "kits/north")[2]
+    assert "exclude each other" in hush("privacy", "card", folder, "--sign", "x", "--verify", "y")[2]
+    assert "is a file" in hush("privacy", "card", folder / "card.json")[2]
+
+
+def test_a_rehearsals_signature_is_called_one(hush, runs, tmp_path):
+    folder = shutil.copytree(runs / "none", tmp_path / "run")
+    words = ["--host", "localhost", "--site", "north", "--simulation", "1"]
+    assert hush("federation", "init", "kits", *words)[0] == 0
+    status, out, err = hush("privacy", "card", folder, "--sign", "kits/coordinator")
+    assert status == 0, err
+    assert "a rehearsal's, which everybody can make" in " ".join(out.split())

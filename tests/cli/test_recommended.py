@@ -143,3 +143,13 @@ def test_refused(ran, words, sentence):
     assert status == 2
     assert sentence in said
     assert said.count("\n") == 1
+
+
+def test_blocks_that_would_never_travel_are_refused(hush):
+    words = ["--data", "digits", "--epsilon", "1", "--delta", "1e-4", "--rounds", "2"]
+    status, _, err = hush("run", "hush", *words, "--set", "scheme.blocks=7", "--out", "out")
+    assert status == 2
+    assert "blocks=7 take turns" in err
+    status, _, err = hush("run", "hush-trusted", *words, "--set", "scheme.blocks=2", "--out", "out")
+    assert status == 2
+    assert "leave blocks out" in err

@@ -371,7 +371,7 @@ def test_turns_in_a_secure_sum(noise: Noise | CorrelatedNoise, task: Task, setti
         ({"sampling": Once(3)}, "needs clients that keep to their turns"),
         ({"sampling": Once(4, 2)}, "needs clients that keep to their turns"),
         ({"sampling": Once(2, 2)}, "needs clients that keep to their turns"),
-        ({"coordinates": RandomK(0.5, fresh=True)}, "coordinates are drawn each round: fix them"),
+        ({"coordinates": RandomK(0.5, fresh=True)}, "must be of the same coordinates: fix them"),
         ({"sampling": Once(13), "stages": ()}, "cohorts=13 are more than the 12 clients"),
         ({"coordinates": Vote(0.1, 0.1, 1, 5, 1.0)}, "a vote on the coordinates would be one turn more"),
     ],

@@ -94,6 +94,10 @@ class Trainer(Protocol):
         """What a round releases of one record; None: protects no record."""
         return None
 
+    def shortest(self) -> "Trainer":
+        """The same with as few steps as it can have, for audits that repeat it many times."""
+        return self
+
     def lengths(self, block: Block, plan: Plan) -> Lengths | None:
         """What its own clip meets, of each record of these clients; None: it clips no record."""
         return None

@@ -1,4 +1,4 @@
-"""The page's own style sheet and script, and the policy that lets a browser take these two and nothing else."""
+"""The pages' own style sheets and script, and the policies that let a browser take these and nothing else."""
 
 import base64
 import hashlib
@@ -19,7 +19,12 @@ def _hash(text: str) -> str:
 @cache
 def policy(served: bool = False) -> str:
     """The content security policy: this script and style, by their digests; a served page may ask its own server."""
-    allowed = ["default-src 'none'", f"script-src {_hash(_text('page.js'))}", f"style-src {_hash(_text('page.css'))}"]
+    allowed = [
+        "default-src 'none'",
+        "img-src data:",
+        f"script-src {_hash(_text('page.js'))}",
+        f"style-src {_hash(_text('page.css'))}",
+    ]
     allowed += ["connect-src 'self'", "form-action 'self'"] if served else ["form-action 'none'"]
     return "; ".join([*allowed, "base-uri 'none'"])
 
@@ -36,4 +41,16 @@ def document(title: str, body: str, series: str, live: int | None, served: bool 
         f"<body{' data-live' if live is not None else ''}><main>{body}"
         f'<script type="application/json" id="series">{numbers}</script></main>'
         f"<script>{_text('page.js')}</script></body></html>\n"
+    )
+
+
+def sheet(title: str, body: str) -> str:
+    """A page to print: a style sheet, and no script."""
+    style = _text("sheet.css")
+    allowed = f"default-src 'none'; style-src {_hash(style)}; form-action 'none'; base-uri 'none'"
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{escape(allowed)}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{title} – hush</title><style>{style}</style></head><body><main>{body}</main></body></html>\n"
     )

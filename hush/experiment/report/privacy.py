@@ -1,11 +1,10 @@
 """The page's privacy: what each adversary may have learnt, and the whole card."""
 
+import base64
 from html import escape
 
-from hush.experiment.report import runs, words
+from hush.experiment.report import card, runs, words
 from hush.experiment.report.runs import Run
-from hush.privacy.sections import MEDIAN, sections
-from hush.privacy.shown import shown
 
 
 def privacy(run: Run) -> str:
@@ -31,7 +30,8 @@ def privacy(run: Run) -> str:
         f'<section id="privacy"><h2>Privacy</h2><p>{statement}</p><div class="scroll"><table><thead><tr>'
         '<th scope="col">Adversary</th><th scope="col">What it sees</th>'
         '<th scope="col" class="number">Epsilon, worst client</th>'
-        f'<th scope="col" class="number">Median client</th></tr></thead><tbody>{rows}</tbody></table></div>{_card(run)}'
+        f'<th scope="col" class="number">Median client</th></tr></thead><tbody>{rows}</tbody></table></div>'
+        f"{_card(run)}{_inversion(run)}"
         '<p class="soft">Every event is in <code>privacy.json</code> beside this page; <code>hush privacy card</code> '
         "computes the card anew from them and compares it with this page.</p></section>"
     )
@@ -43,36 +43,22 @@ def _median(row: runs.Row, view: str) -> str:
 
 
 def _card(run: Run) -> str:
-    if run.card is None:
-        return ""
-    found = sections(run.card)
-    rows = "".join(
-        f'<tr><th scope="row"><strong>{escape(str(one["name"]))}</strong></th>'
-        f'<td class="text">{escape(str(one["sees"]))}</td>'
-        f'<td class="number">{escape(shown(one["epsilon"]))}</td>'
-        f'<td class="number">{escape(shown(one.get("epsilon_median", "–")))}</td></tr>'
-        for one in found.adversaries
-    )
-    table = (
-        '<div class="scroll"><table><thead><tr><th scope="col">Against</th><th scope="col">Who that is</th>'
-        '<th scope="col" class="number">Epsilon</th><th scope="col" class="number">Median</th></tr></thead>'
-        f'<tbody>{rows}</tbody></table></div><p class="soft">{MEDIAN}</p>'
-        if rows
-        else ""
-    )
-    lists = "".join(
-        f"<h3>{escape(title)}</h3><ul>{''.join(f'<li>{escape(str(item))}</li>' for item in items or ['nothing'])}</ul>"
-        for title, items in found.lists
-    )
     return (
-        f'<details id="card"><summary>Privacy card</summary>{_facts(found.facts)}{table}{_facts(found.notes)}{lists}'
-        "</details>"
+        "" if run.card is None else f'<details id="card"><summary>Privacy card</summary>{card.body(run.card)}</details>'
     )
 
 
-def _facts(named: list[tuple[str, str]]) -> str:
-    rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(str(text))}</dd>" for name, text in named)
-    return f'<dl class="facts">{rows}</dl>' if rows else ""
+def _inversion(run: Run) -> str:
+    """What an attack made of one upload, where one was tried."""
+    place = run.path / "inversion.png"
+    if not place.exists():
+        return ""
+    data = base64.b64encode(place.read_bytes()).decode()
+    return (
+        '<figure id="inversion"><img alt="a client\'s images, and below them what an attack made of its upload"'
+        f' src="data:image/png;base64,{data}"><figcaption>One client\'s images, and below them what an attack made of'
+        " its upload of the first round (<code>hush audit inversion</code>).</figcaption></figure>"
+    )
 
 
 def phases(run: Run) -> str:

@@ -105,6 +105,11 @@ def read(path: Path) -> Run:
     whole = path.resolve()
     name = f"{whole.parent.name}/{whole.name}" if whole.name.startswith("seed-") else whole.name
     card = _object(path / "privacy.json").get("card")
+    if isinstance(card, dict) and (path / "audit.json").exists():
+        from hush.experiment import audits  # which writes pages
+        from hush.privacy.card import audited
+
+        card = audited(card, audits.read(path), audits.wrong(path))
     return Run(
         path,
         name,

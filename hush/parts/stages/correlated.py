@@ -73,7 +73,10 @@ class CorrelatedNoise(Source):
                 f" give sampling=Once(cohorts={self.rounds // self.passes}, passes={self.passes})"
             )
         if not scheme.fixed:
-            raise Mistake("CorrelatedNoise takes back earlier noise, and coordinates are drawn each round: fix them")
+            raise Mistake(
+                "CorrelatedNoise takes back noise of earlier rounds, which must be of the same coordinates: fix them,"
+                " and leave blocks out"
+            )
 
     def encode(self, x: torch.Tensor, ctx: ClientContext) -> torch.Tensor:
         """Nothing is hidden from the server."""

@@ -1,7 +1,7 @@
 """Stochastic gradient descent that protects each record (the second paper's Algorithms 6 and 7)."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -133,6 +133,10 @@ class Dpsgd(Trainer):
             reach=self.reach,
             batches=self.sampling,
         )
+
+    def shortest(self) -> "Dpsgd":
+        """One iteration: each is a release of its own."""
+        return replace(self, steps=1)
 
     def check(self, scheme: Parts, task: Registered) -> None:
         """Refuse, before anything is charged, what bounds no record's part: some models, shared rows; wrong labels."""

@@ -1,13 +1,19 @@
 """The page and `hush serve` in a real browser, headless: clicked through, in both colours, at a phone's width."""
 
+import base64
 import json
+import re
 import threading
+from dataclasses import replace
 
 import pytest
 from browser import Browser, found
+from privacy.known import SUMMED
 
-from hush.experiment.report import page
+from hush.experiment.report import card, page
 from hush.experiment.serve import server
+from hush.privacy.card import card as stated
+from hush.privacy.facts import Finding
 
 pytestmark = pytest.mark.skipif(found() is None, reason="no chromium on this machine: apt-get install chromium")
 PLOT = "figure[data-chart=measure] .plot"
@@ -195,3 +201,27 @@ def test_runs_are_listed_compared_and_followed(tab, make, described, line, tmp_p
         serving.shutdown()
         thread.join()
         serving.server_close()
+
+
+def test_a_card_is_printed_on_one_page_of_a4(tab, tmp_path):
+    """One that has much to say: four adversaries, warnings, attacks and a signature."""
+    audit = (
+        Finding("mechanism", "model", 3.1, 0.9, 1e-5, 0.95, None, "The noise of a round was drawn 2,000 times."),
+        Finding("canary clients", "server", 21.5, 23.0, 1e-5, 0.95, "scores are Gaussian", "A client was put in."),
+    )
+    both = {**SUMMED.epsilon, "colluding": 24.0, "colluding_median": 9.0}
+    key = {"at": "2026-01-01 10:00 UTC", "key": "ab" * 32, "federation": "cd" * 32, "simulation": None}
+    files = [{"file": f"{name}.toml", "what": "settings of the run", "sha256": "ef" * 32} for name in "abc"]
+    facts = replace(SUMMED, epsilon=both, audit=audit, population=40)
+    found = {**stated(facts), "versions": {"hush": "0.1.0"}, "files": files, "signed": key}
+    place = tmp_path / "card.html"
+    place.write_text(card.document(found))
+    tab.open(place.as_uri())
+    assert tab.requests == [place.as_uri()]
+    assert tab.errors == []
+    assert tab.js("document.scripts.length") == 0
+    printed = base64.b64decode(tab.call("Page.printToPDF", preferCSSPageSize=True)["data"])
+    assert re.findall(rb"/Type\s*/Page\b", printed) == [b"/Type /Page"]
+    assert re.search(rb"/MediaBox\s*\[0 0 59[45][^ ]* 84[12]", printed)  # 210 by 297 mm in points
+    tab.size(390, 844, phone=True)
+    assert overflow(tab) <= 0

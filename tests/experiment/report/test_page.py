@@ -129,8 +129,8 @@ def test_the_policy_allows_the_page_s_own_script_and_style_and_nothing_else(make
     )
     digests = [base64.b64encode(hashlib.sha256(one[1].encode()).digest()).decode() for one in (script, style)]
     assert policy == (
-        f"default-src 'none'; script-src 'sha256-{digests[0]}'; style-src 'sha256-{digests[1]}'; form-action 'none';"
-        " base-uri 'none'"
+        f"default-src 'none'; img-src data:; script-src 'sha256-{digests[0]}'; style-src 'sha256-{digests[1]}';"
+        " form-action 'none'; base-uri 'none'"
     )
 
 

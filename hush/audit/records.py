@@ -1,0 +1,102 @@
+"""The same for one record: a client's own training with the record and without it, as a reader of its upload sees it.
+
+The model is linear and so is its loss, so that a record's gradient is its input, whatever the weights. All records but
+one are zero, and that one is far longer than any bound. Where batches are balanced by leaving records out, those of the
+other class are as long: with the record one more of them comes in. In the second round the loss has the other sign.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import nn
+
+from hush.audit.trials import Trials, World
+from hush.audit.worlds import EXCESS
+from hush.core.protocols import named
+from hush.core.scheme import Scheme
+from hush.core.spec import Plan
+from hush.core.task import Block, Enrolled, Population, Problem
+from hush.data.samples import Samples, Split
+from hush.errors import Mistake
+from hush.models.losses import Loss
+from hush.privacy.events import Event, kind, replaced
+from hush.privacy.views import Participation, views
+from hush.random.draws import Draws
+from hush.random.seeds import SecretSeed
+
+MOST = 64  # records of a client
+
+
+@dataclass(frozen=True)
+class RecordWorlds:
+    """A scheme whose trainer protects records, at a client that has no more of them than a batch: all are drawn."""
+
+    scheme: Scheme
+    size: int
+    clients: int = 6000
+    views: ClassVar[tuple[str, ...]] = ("upload",)
+    cohort: ClassVar[int] = 1
+
+    @property
+    def present(self) -> World:
+        """The record is there."""
+        return World(True, 1.0)
+
+    def absent(self, view: str) -> World:
+        """It is not; where batches are of a fixed size, another one is in its place."""
+        return World(True, -1.0) if replaced(kind(self._event(1)).neighbours) == 2 else World(False, 0.0)
+
+    def stated(self, delta: float) -> dict[str, float | None]:
+        """The epsilon of a trial that hush states, by its own ledger."""
+        books, events = Participation(1), [self._event(number) for number in (1, 2)]
+        books.probabilities = [events[0].batch]
+        for event in events:
+            books.add(event, [0])
+        found = views(events, books, delta)["upload"]
+        return {"upload": found if isinstance(found, float) else None}
+
+    def seen(self, world: World, trials: int, secret: SecretSeed) -> Trials:
+        """So many trials of a world, each a client with draws of its own."""
+        names, found = tuple(range(trials)), []
+        for number, problem in enumerate(self._problems, 1):
+            plan = Plan(number, torch.zeros(self.size))
+            block = Block(problem, self._population(world), np.zeros(trials, np.int64), Draws(secret, names))
+            found.append(self.scheme.client(block, plan).double())
+        return Trials({"upload": torch.cat(found, 1)}, [], [])
+
+    def _population(self, world: World) -> Population:
+        x, classes = torch.zeros(self._records, self.size), torch.ones(self._records, dtype=torch.int64)
+        x[1:] = EXCESS
+        classes[1 : 1 + (self._records - 1) * 2 // 3] = 0
+        x[classes == 1] = 0.0
+        x[0] = world.factor * EXCESS
+        # Without it the others must be as likely as before; where they would be likelier its place stays, empty.
+        gone = not world.drawn and self._sure(self._records - 1)
+        rows = Samples(x[gone:], classes[gone:])
+        return Population(rows, Split.of([range(len(rows))]))
+
+    def _event(self, round: int) -> Event:
+        task = Enrolled(self._problems[0], torch.tensor([self._records]), population=self.clients)
+        found = self.scheme.trainer.event(round, self.scheme.sampling, task)
+        if found is None:
+            raise Mistake(f"{named(self.scheme.trainer)} protects no record: there is no record to audit")
+        return replace(found, rate=1.0)  # the attacker knows that the client was drawn
+
+    @cached_property
+    def _records(self) -> int:
+        """As many as a batch has; a few where a batch is too small for two classes."""
+        return next((n for n in range(MOST, 3, -1) if self._sure(n)), 4)
+
+    def _sure(self, records: int) -> bool:
+        found = self.scheme.trainer.probability(torch.tensor([max(1, records)]))
+        return found is not None and float(found) == 1 and records > 0
+
+    @cached_property
+    def _problems(self) -> tuple[Problem, Problem]:
+        def made(loss: Loss) -> Problem:
+            return Problem(nn.Linear(self.size, 1, bias=False), loss)
+
+        return made(lambda output, target: output.mean()), made(lambda output, target: -output.mean())

@@ -1,0 +1,193 @@
+"""hush audit and hush run --audit: attacks beside what is proven, on the card, the page and in the log."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hush.cli import main
+from hush.experiment import audits, directory
+from hush.experiment.resolving import build
+
+DIGITS = ["--data", "digits", "--model", "mlp", "--clients", "200", "--cohort", "100", "--set", "run.workers=1"]
+RUNS = {
+    "client": ["fl-top-dp", *DIGITS, "--rounds", "6", "--noise", "2", "--clip", "0.1", "--set", "run.canaries=100"],
+    "record": ["fl-standard-dp", *DIGITS, "--rounds", "2", "--noise", "2", "--set", "run.canaries=60"],
+    "open": ["fl-std", *DIGITS, "--rounds", "2", "--set", "train.steps=1"],
+}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for name, words in RUNS.items():
+            patch.setattr(sys, "argv", ["hush", "run", *words, "--out", name])
+            with pytest.raises(SystemExit, match="0"):
+                main()
+    return folder
+
+
+@pytest.mark.parametrize(("name", "attack"), [("client", "canary clients"), ("record", "canary records")])
+def test_a_run_with_canaries_says_what_they_show(hush, runs, name, attack):
+    found = audits.read(runs / name)
+    assert found[0].attack == attack
+    assert {one.attack for one in found} >= {
+        attack,
+        f"{attack}, normal fit",
+        "trial, distinguisher",
+        "trial, normal fit",
+    }
+    assert not any(one.alarm for one in found)
+    rows = directory.rows(runs / name)
+    assert [row["audit"] is None for row in rows] == [True] * (len(rows) - 1) + [False]
+    assert rows[-1]["audit"]["canaries"] == (100 if name == "client" else 60)
+    assert found[0].stated == rows[-1]["epsilon"]["model"]
+    status, out, err = hush("privacy", "card", runs / name)
+    assert status == 0, err
+    assert attack in out
+    assert "canaries of the audit" in out
+    assert attack in (runs / name / "report.html").read_text()
+
+
+def test_a_killed_run_with_canaries_goes_on_to_the_same(runs, tmp_path, monkeypatch, capsys):
+    """Stopped after its fourth round, with more rows of canaries than its checkpoint knows."""
+    path = tmp_path / "again"
+    from hush.experiment import config
+
+    wanted = config.read(runs / "client" / "config.toml")
+    experiment = build(wanted)
+    directory.open_directory(path, experiment.config, resume=False)
+    going = directory.execute(experiment, path)
+    for _ in range(4):
+        next(going)
+    going.close()
+    with (path / "canaries.bin").open("ab") as file:
+        file.write(b"x" * 1234)
+    list(directory.execute(build(wanted), path))
+    for name in ("canaries.bin", "audit.json", "model.safetensors"):
+        assert (path / name).read_bytes() == (runs / "client" / name).read_bytes(), name
+    (path / "audit.json").unlink()  # killed before it was written
+    list(directory.execute(build(wanted), path))
+    assert (path / "audit.json").read_bytes() == (runs / "client" / "audit.json").read_bytes()
+
+
+def test_rows_of_canaries_that_are_missing_are_refused(runs, tmp_path):
+    from hush.errors import Mistake
+    from hush.experiment import config
+
+    path = shutil.copytree(runs / "client", tmp_path / "cut")
+    whole = (path / "canaries.bin").read_bytes()
+    (path / "canaries.bin").write_bytes(whole[:-8])
+    with pytest.raises(Mistake, match="lacks rounds"):
+        list(directory.execute(build(config.read(path / "config.toml")), path))
+
+
+def test_audit_of_a_run_later(hush, runs):
+    status, out, err = hush("audit", runs / "open", "--trials", "2000")
+    assert status == 0, err
+    assert "distinguisher" in out
+    found = audits.read(runs / "open")
+    assert all(one.stated is None and one.shown > 4 for one in found)
+    status, out, err = hush("audit", runs / "open", "--trials", "400", "--canaries", "60", "--json")
+    assert status == 0, err
+    rows = json.loads(out)["findings"]
+    assert rows[0]["attack"] == "canary clients"
+    assert rows[0]["stated"] == "none"
+    assert rows[0]["shown"] > 0.3  # a quarter of them is never drawn in two rounds
+    assert "canary clients" in hush("privacy", "card", runs / "open")[1]
+
+
+def test_audit_of_a_scheme(hush):
+    status, out, err = hush("audit", "mechanism", "hush", "--noise", "2", "--trials", "1000", "--json")
+    assert status == 0, err
+    found = json.loads(out)
+    assert found["alarms"] == []
+    assert {one["view"] for one in found["findings"]} == {"model", "server", "upload"}
+
+
+def test_attacks_on_the_data(hush, runs):
+    status, out, err = hush("audit", "inversion", runs / "open", "--json")
+    assert status == 0, err
+    assert json.loads(out)["gained"] > 10
+    assert 'id="inversion"' in (runs / "open" / "report.html").read_text()
+    assert hush("privacy", "card", runs / "open")[0] == 0  # the page is still the run's
+    status, out, err = hush("audit", "property", runs / "open", "--label", "3", "--repetitions", "1", "--json")
+    assert status == 0, err
+    assert json.loads(out)["auc"][0] > 0.8
+    status, out, err = hush("audit", "membership", runs / "open", "--shadows", "6", "--json")
+    assert status == 0, err
+    assert 0.4 < json.loads(out)["auc"] <= 1
+
+
+def test_an_alarm_has_a_status_of_its_own(hush, monkeypatch):
+    from hush.parts.stages import Noise
+
+    def halved(self, x, ctx):
+        return ctx.draws.add_normals(x, ctx.spec.l2 * self.multiplier / 2 / ctx.plan.floor**0.5, "n", ctx.plan.round)
+
+    monkeypatch.setattr(Noise, "encode", halved)
+    status, _out, err = hush("audit", "mechanism", "fl-top-dp", "--trials", "1000")
+    assert status == 1
+    assert "alarm: noise, model view" in err
+
+
+@pytest.mark.parametrize("name", ["two-bit", "fl-sign", "fl-cs", "top-k-ef", "qsgd", "fl-basic", "two-bit-dp"])
+def test_canaries_of_other_schemes(hush, name):
+    own = {"fl-cs": ["--ratio", "0.5", "--set", "scheme.chunks=4"], "two-bit-dp": ["--noise", "2", "--clip", "1"]}
+    words = [*DIGITS, "--rounds", "2", *own.get(name, []), "--audit", "--out", "out"]
+    status, _, err = hush("run", name, *words)
+    assert status == 0, err
+    assert audits.read(Path("out"))[0].attack == "canary clients"
+
+
+def test_rounds_that_nobody_took_part_in_count_nothing(hush, tmp_path):
+    """A cohort below the floor: canaries.bin has a row of zeros for it, and the run goes on and can be resumed."""
+    words = ["--data", "digits", "--model", "linear", "--clients", "100", "--cohort", "30", "--noise", "1"]
+    words += ["--set", "sampling.floor=30", "--rounds", "4", "--audit", "--out", "low"]
+    assert hush("run", "fl-std-dp", *words)[0] == 0
+    rows = [json.loads(line) for line in (tmp_path / "low" / "rounds.jsonl").read_text().splitlines()]
+    seen = np.frombuffer((tmp_path / "low" / "canaries.bin").read_bytes()).reshape(4, -1)
+    assert [row["aborted"] for row in rows] == [not line.any() for line in seen]
+    assert any(row["aborted"] for row in rows)
+    assert hush("run", "--resume", "--out", "low")[0] == 0
+
+
+def test_what_an_attack_left_is_not_another_run_s(hush, runs, tmp_path):
+    place = tmp_path / "left"
+    place.mkdir()
+    shutil.copy(runs / "client" / "config.toml", place)
+    assert hush("audit", place, "--trials", "400")[0] == 0
+    assert (place / "audit.json").exists()
+    assert hush("run", *RUNS["open"], "--out", place)[0] == 0
+    assert not (place / "audit.json").exists()
+
+
+def test_an_audit_in_between_does_not_keep_canaries_from_being_counted(hush, runs, tmp_path):
+    place = shutil.copytree(runs / "client", tmp_path / "twice")
+    (place / "audit.json").unlink()
+    assert hush("audit", place, "--trials", "400")[0] == 0
+    assert hush("run", "--resume", "--out", place)[0] == 0
+    assert any(one.attack == "canary clients" for one in audits.read(place))
+
+
+def test_canaries_need_a_directory():
+    import hush
+
+    with pytest.raises(hush.Mistake, match="give out"):
+        hush.fit("digits", "fl-std-dp", noise=1.0, clients=60, rounds=1, canaries=20)
+
+
+def test_mistakes(hush, runs, tmp_path):
+    assert "leave these options out" in hush("audit", "mechanism", runs / "open", "--noise", "2")[2]
+    assert hush("audit", "nowhere")[0] == 2
+    status, _, err = hush("run", "standalone", *DIGITS[:4], "--audit")
+    assert status == 2
+    assert "sends nothing" in err
+    status, _, err = hush("audit", "mechanism", "no-such")
+    assert status == 2
+    assert "not known" in err
