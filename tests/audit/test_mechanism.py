@@ -18,6 +18,7 @@ from hush.privacy.accountants import gaussian_epsilon
 from hush.random.seeds import SecretSeed
 
 NOISE = 1.3
+RUNS = 150  # of the loop, beside many trials
 SAMPLING, TRAINER, SUM = hush.Poisson(0.01), hush.Sgd(0.1, 1, 1), hush.Sum()
 CONTINUOUS = (hush.Clip(1.0), hush.Noise(NOISE))
 SKELLAM = (hush.Clip(1.0), hush.Rotate(0), hush.Quantise(16, 12), hush.IntegerNoise(NOISE))
@@ -34,7 +35,7 @@ def by_name(found, attack):
 @pytest.mark.parametrize("stages", [CONTINUOUS, SKELLAM, (hush.AdaptiveClip(1.0), hush.Noise(NOISE))], ids=str)
 def test_bounds_are_below_what_is_stated_and_near_it(stages):
     """At a large delta few trials come near."""
-    found = mechanism(scheme(*stages), delta=0.01, trials=8_000, confidence=0.95)
+    found = mechanism(scheme(*stages), delta=0.01, trials=5_000, confidence=0.95)
     assert found.holds
     for view, one in by_name(found, "distinguisher").items():
         assert one.assumes is None
@@ -56,11 +57,11 @@ def test_what_is_stated_is_what_two_rounds_of_the_ledger_cost():
 
 @pytest.mark.parametrize("name", ["fl-std", "fl-sign", "two-bit", "qsgd", "top-k-ef"])
 def test_a_scheme_without_noise_is_seen_through(name):
-    found = mechanism(ENTRIES[name].example, trials=1500)
+    found = mechanism(ENTRIES[name].example, trials=1000)
     assert found.holds
     for one in found.findings:
         assert one.stated is None
-        assert one.shown > 4  # no more can be shown by so few
+        assert one.shown > 3.5  # no more can be shown by so few
 
 
 def test_a_trusted_server_sees_all():
@@ -89,7 +90,7 @@ def test_released_sums_are_distributed_as_those_of_the_loop(stages):
         [[n] for n in range(cohort)],
     )
     slow = []
-    for seed in range(400):
+    for seed in range(RUNS):
         run = hush.rounds(replace(made, trainer=Given(rows, tuple(range(cohort)))), task, rounds=1, seed=seed)
         start = hush.State.first(task).weights
         slow.append((next(run).state.weights - start).numpy() * cohort)
@@ -100,15 +101,15 @@ def test_released_sums_are_distributed_as_those_of_the_loop(stages):
         slow = turned.numpy()
     for number in range(size):
         assert ks_2samp(slow[:, number], fast[:, number]).pvalue > 1e-4
-    assert ks_2samp(slow[:, 0] + 0.4 * slow[:, 0].std(), fast[:, 0]).pvalue < 1e-4  # it would tell
+    assert ks_2samp(slow[:, 0] + 0.6 * slow[:, 0].std(), fast[:, 0]).pvalue < 1e-4  # it would tell
 
 
 def _context(worlds, plan):
     from hush.core.spec import ClientContext
     from hush.random.draws import Draws
 
-    names = tuple(range(400))
-    return ClientContext(worlds.specs(None)[1], plan, torch.ones(400), Draws(SecretSeed.simulated(0), names))
+    names = tuple(range(RUNS))
+    return ClientContext(worlds.specs(None)[1], plan, torch.ones(RUNS), Draws(SecretSeed.simulated(0), names))
 
 
 def test_the_neighbours_are_those_of_each_view():
