@@ -77,9 +77,11 @@ docs: $(VENV)/installed
 dist: $(VENV)/installed
 	@$(BIN)/python -m build --no-isolation
 
-# About half an hour on a quiet machine; builds an environment for each peer the first time.
+# Tens of minutes on a quiet machine; builds an environment for each peer the first time.
+# make bench AGAINST=COMMIT: beside hush of that commit; ONLY="linear medical", TURNS=2, ISA=avx2: see its --help.
 bench: $(VENV)/installed
-	$(BIN)/python benchmarks/bench.py
+	$(BIN)/python benchmarks/bench.py $(AGAINST:%=--against %) $(if $(ONLY),--only $(ONLY)) $(TURNS:%=--turns %) \
+	  $(ISA:%=--kernels %)
 
 check: $(VENV)/installed
 	$(BIN)/ruff format --check .

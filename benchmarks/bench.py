@@ -1,12 +1,10 @@
-"""hush against its peers, in one run: builds the environments, measures in turns, writes the tables.
+"""hush against its peers and against itself, in one run: builds the environments, measures in turns, writes the tables.
 
-python benchmarks/bench.py [--only NAME ...] [--rounds K] [--out FOLDER]
+python benchmarks/bench.py [--only NAME ...] [--turns N] [--against COMMIT] [--kernels avx2] [--out FOLDER]
 """
 
 import argparse
-import json
 import os
-import platform
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -14,78 +12,76 @@ from pathlib import Path
 from typing import Any
 
 import environments
+import stored
+import trees
 import turns
-from claims import Results
-from contenders import ONCE, SUITES
-from page import page
+from claims import claims, final
+from contenders import ONCE, SUITES, Contender, paired
+from machine import KERNELS, commit, here, machine
 
 
-def machine() -> dict[str, str]:
-    """The machine in words."""
-    facts = dict(line.split(":", 1) for line in Path("/proc/cpuinfo").read_text().splitlines() if ":" in line)
-    facts = {name.strip(): value.strip() for name, value in facts.items()}
-    caches = []
-    for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
-        level, kind, size = ((index / name).read_text().strip() for name in ("level", "type", "size"))
-        caches.append(f"L{level} {kind.lower()} {size}")
-    memory = next(line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemTotal"))
-    simd = [flag for flag in ("avx2", "fma", "avx512f", "amx_tile") if flag in facts.get("flags", "").split()]
-    return {
-        "CPU": f"{facts.get('model name', platform.machine())} ({', '.join(simd)})",
-        "cores": f"{len(os.sched_getaffinity(0))} of {os.cpu_count()} usable by the bench",
-        "caches, of the first core": ", ".join(caches) or "unknown",
-        "memory": f"{int(memory.split()[1]) / 2**20:.1f} GiB",
-        "system": f"{platform.system()} {platform.release()}",
-        "load before the run": f"{os.getloadavg()[0]:.2f}",
-    }
+def measured(
+    name: str, contenders: list[Contender], chosen: argparse.Namespace, data: Path, before: Path | None
+) -> list[dict[str, Any]]:
+    """A suite's results; where each contender has one turn in a fresh process, another process repeats it."""
+    if name not in ONCE:
+        return turns.run(name, contenders, chosen.turns, data, chosen.repeats, before)
+    results = []
+    for one in contenders:
+        attempts = turns.run(name, [one], 1, data, 0, before)
+        while not final(attempts[-1]) and len(attempts) <= chosen.repeats:
+            attempts += turns.run(name, [one], 1, data, 0, before)
+        results.append(
+            min(attempts, key=lambda result: max((turn.get("others", 0.0) for turn in result["turns"]), default=0.0))
+        )
+    return results
 
 
-def commit() -> str:
-    """The tree's commit, with a plus if it was changed since; nothing outside a checkout."""
-    ask = ["git", "describe", "--always", "--dirty=+", "--abbrev=12"]
-    found = subprocess.run(ask, cwd=environments.ROOT, capture_output=True, text=True, check=False)
-    return found.stdout.strip()
-
-
-def save(results: Results, facts: dict[str, str], out: Path, when: str) -> None:
-    """What is known so far: numbers for programs, a page for readers, the profile as it was printed."""
-    out.mkdir(parents=True, exist_ok=True)
-    shown = json.loads(json.dumps(results))
-    for one in shown.get("profile", []):
-        for turn in one["turns"]:
-            (out / "profile.txt").write_text(turn.pop("profile") + "\n")
-    (out / "results.json").write_text(json.dumps({"machine": facts, "when": when, "suites": shown}, indent=1) + "\n")
-    (out / "README.md").write_text(page(results, facts, when))
+def options() -> argparse.Namespace:
+    """What was asked for."""
+    parser = argparse.ArgumentParser(description="Measure hush against its peers and against itself, in one run.")
+    parser.add_argument("--only", nargs="+", choices=list(SUITES), default=list(SUITES), metavar="NAME",
+                        help=f"suites to run: {', '.join(SUITES)} (all)")  # fmt: skip
+    parser.add_argument("--turns", type=int, default=5, metavar="N", help="turns of each contender (5)")
+    parser.add_argument("--repeats", type=int, default=3, metavar="N",
+                        help="so often is a turn repeated that other processes disturbed (3)")  # fmt: skip
+    parser.add_argument("--against", metavar="COMMIT", help="hush of this commit takes its turns, too")
+    parser.add_argument("--kernels", choices=list(KERNELS), help="hold all libraries to these instructions")
+    parser.add_argument("--out", type=Path, default=environments.HERE / "results", help="where the tables go")
+    chosen = parser.parse_args()
+    for name, least in (("turns", 1), ("repeats", 0)):
+        if getattr(chosen, name) < least:
+            parser.error(f"--{name} {getattr(chosen, name)} must be at least {least}")
+    return chosen
 
 
 def main() -> int:
     """Run the suites; status 1 if a contender failed."""
-    parser = argparse.ArgumentParser(description="Measure hush against its peers, in one run.")
-    parser.add_argument("--only", nargs="+", choices=list(SUITES), default=list(SUITES), metavar="NAME",
-                        help=f"suites to run: {', '.join(SUITES)} (all)")  # fmt: skip
-    parser.add_argument("--rounds", type=int, default=5, metavar="K", help="turns of each contender (5)")
-    parser.add_argument("--out", type=Path, default=environments.HERE / "results", help="where the tables go")
-    chosen = parser.parse_args()
-    if chosen.rounds < 1:
-        parser.error(f"--rounds {chosen.rounds} must be at least 1")
-    facts = machine()
-    moment = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    when = ", ".join(part for part in (moment, f"tree {commit()}", f"{chosen.rounds} turns") if part)
-    wanted = {one.environment for name in chosen.only for one in SUITES[name]} | {"hush"}
-    for name in sorted(wanted):
+    chosen = options()
+    os.environ |= KERNELS.get(chosen.kernels, {})
+    against = trees.resolved(chosen.against) if chosen.against else None
+    suites = {name: paired(name) if against else SUITES[name] for name in chosen.only}
+    for name in sorted({one.environment for suite in suites.values() for one in suite} | {"hush"}):
         try:
             environments.ready(name)
         except subprocess.CalledProcessError as error:
             print(f"environment {name} could not be built, its contenders will fail: {error}", flush=True)
-    data = environments.data()
-    results: dict[str, list[dict[str, Any]]] = {}
-    for name in chosen.only:
-        together = [[one] for one in SUITES[name]] if name in ONCE else [SUITES[name]]
-        number = 1 if name in ONCE else chosen.rounds
-        results[name] = [result for part in together for result in turns.run(name, part, number, data)]
-        save(results, facts, chosen.out, when)
-    errors = [one for rows in results.values() for one in rows if "error" in one]
-    print(f"written: {chosen.out / 'README.md'}, {chosen.out / 'results.json'}")
+    data, before = environments.data(), trees.unpacked(against) if against else None
+    if any(one.worker == "recommended_" for suite in suites.values() for one in suite):
+        for tree in filter(None, (before, environments.ROOT)):
+            environments.features(tree)
+    errors: list[dict[str, Any]] = []
+    for name, contenders in suites.items():
+        facts, when = machine(), datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+        run: dict[str, Any] = {"when": when, "tree": commit(), "against": against, "turns": chosen.turns}
+        run |= {"load": facts.pop("load before the run")}
+        run["results"] = measured(name, contenders, chosen, data, before)
+        stored.keep(chosen.out, here(), facts, name, run)
+        errors += [one for one in run["results"] if "error" in one]
+        for claim in claims({name: run["results"]}):
+            sign = "at least" if claim.more else "at most"
+            print(f"{claim.text}: {claim.value:.3g} {claim.unit}, {sign} {claim.goal:.3g}: {claim.verdict}", flush=True)
+    print(f"written: {chosen.out / 'README.md'}, {chosen.out / f'{here()}.json'}")
     for one in errors:
         print(f"failed: {one['key']}: {one['error']}", file=sys.stderr)
     return 1 if errors else 0

@@ -18,7 +18,7 @@ from typing import Any
 
 import ray
 import torch
-from bench import machine
+from machine import machine
 from torch import nn
 
 from hush.catalogue.entries import ENTRIES

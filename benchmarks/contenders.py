@@ -1,7 +1,9 @@
 """Who runs what, on how many cores, at which setting: the bench as a table."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+from workload import ROUNDS, SECURE
 
 
 @dataclass(frozen=True)
@@ -9,7 +11,8 @@ class Contender:
     """One process that is measured. `setting` says in words how it was run.
 
     `rounds` are run in each turn, and at most `turns` turns. `threads` is for the math libraries (the number of
-    cores if not given), `devices` for XLA. `launch` is a program of the environment that starts the worker.
+    cores if not given), `devices` for XLA. `launch` is a program of the environment that starts the worker. `before`:
+    hush as it was at another commit. `longer`: a turn that is too short to measure may have more rounds.
     """
 
     name: str
@@ -24,11 +27,13 @@ class Contender:
     devices: int = 1
     launch: tuple[str, ...] = ()
     request: dict[str, Any] = field(default_factory=dict)
+    before: bool = False
+    longer: bool = True
 
     @property
     def key(self) -> str:
         """Its name with its cores, for the results."""
-        return f"{self.name}, {self.cores} core{'s' if self.cores > 1 else ''}"
+        return f"{self.name}, {self.cores} core{'s' if self.cores > 1 else ''}{', before' if self.before else ''}"
 
 
 TWO = ("torchrun", "--nproc-per-node", "2")
@@ -90,7 +95,7 @@ def _head() -> list[Contender]:
     common: dict[str, Any] = {"workload": "cnn", "scheme": "fl-std-dp", "head": True}
     filling = _hush("head, cache filling", 1, "100 of 6,000 clients: nearly all are new", **common)
     held = _hush("head, cache holds", 1, "100 of 100 clients: all are known", 20, **common, clients=100)
-    return [_loop(), filling, held]
+    return [_loop(), replace(filling, longer=False), held]  # more rounds would find more clients known
 
 
 def _population() -> list[Contender]:
@@ -101,6 +106,27 @@ def _population() -> list[Contender]:
             words = f"{clients:,} registered clients"
             found.append(_hush(f"{workload} {scheme}, {clients:,}", 1, words, rounds, **options))
     return found
+
+
+def _recommended() -> list[Contender]:
+    words = "experiments/frontier/hush.toml, features from the cache, each run begun anew"
+    options = {"file": "hush.toml"}
+    return [Contender("hush", "recommended_", "hush", cores, options, words, ROUNDS) for cores in (1, 2)]
+
+
+def _medical() -> list[Contender]:
+    schemes = ("fl-std-dp", "fl-top-dp")
+    return [_hush(name, 1, workload="medical", scheme=name) for name in schemes]
+
+
+def _secure() -> list[Contender]:
+    run = "experiments/frontier/hush-secure.toml: all but the masks, which cancel; bytes of all messages"
+    one = f"one sum of {SECURE['clients']} clients with every message, in one thread: {SECURE['size']:,} numbers"
+    one += f" of {SECURE['bits']} bits"
+    return [
+        Contender("hush, integers", "recommended_", "hush", 2, {"file": "hush-secure.toml"}, run, ROUNDS),
+        Contender("hush, secure sum", "secure_", "hush", 1, SECURE, one),
+    ]
 
 
 def _memory() -> list[Contender]:
@@ -115,10 +141,23 @@ def _profile() -> list[Contender]:
     return [Contender("hush fl-top-dp", "hush_", "hush", 1, options, words, request={"profile": True})]
 
 
+def paired(suite: str) -> list[Contender]:
+    """A suite with each contender of hush right behind the same one of another commit."""
+    found = []
+    for one in SUITES[suite]:
+        if one.name.startswith("hush") and not one.request:
+            found.append(replace(one, before=True))
+        found.append(one)
+    return found
+
+
 # Within a suite the contenders take turns.
 SUITES = {
     "cnn": _cnn(),
     "linear": _linear(),
+    "recommended": _recommended(),
+    "medical": _medical(),
+    "secure": _secure(),
     "head": _head(),
     "population": _population(),
     "memory": _memory(),
@@ -132,9 +171,15 @@ TITLES = {
     " update clipped and noise added. pfl: its Gaussian mechanism, applied centrally. FedJAX has none: clipped in"
     " `client_final`, noise by hand, with the newest JAX and with an older one, which calls faster. Flower: its"
     " wrapper with fixed clipping at the server.",
+    "recommended": "The recommended scheme on Fashion-MNIST: 60 rounds of about 300 of 6,000 clients on cached"
+    " features.",
+    "medical": "The papers' medical network, 7,280 - 200 - 200 - 1, of 1,496,601 weights: 100 of 5,010 clients with 24"
+    " to 40 sparse rows each, 40 full-batch SGD steps, synthetic records. fl-top-dp trains 0.5 % of the weights.",
+    "secure": "The recommended scheme with the secure sum of one server, 60 rounds of about 300 of 6,000 clients, and"
+    " one such sum by itself. kB are per registered client, of the whole run, and protocol alone.",
     "head": "The CNN with only its last layer's 5,130 weights live, private. The frozen layers in front run once per"
     " image and stay in a cache.",
     "population": "A million registered clients against 6,000, the same cohort of 100 and the same data in memory.",
     "memory": "Peak memory of a cohort of 1,000 clients on the CNN, data included.",
-    "profile": "Where a round of fl-top-dp on one core spends its time: [profile.txt](profile.txt).",
+    "profile": "Where a round of fl-top-dp on one core spends its time: [{kind}-profile.txt]({kind}-profile.txt).",
 }

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import opacus
 import torch
-from bench import machine
+from machine import machine
 from opacus import GradSampleModule
 from opacus.grad_sample import GradSampleModuleFastGradientClipping
 from opacus.optimizers import DPOptimizer, DPOptimizerFastGradientClipping

@@ -1,6 +1,7 @@
 """One virtual environment per contender's library, built once, under the bench's folder."""
 
 import hashlib
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -39,6 +40,14 @@ def ready(name: str) -> None:
         subprocess.run([*pip, *pinned], check=True, cwd=ROOT)
     subprocess.run([*pip, "-r", str(requirements)], check=True, cwd=ROOT)
     stamp.write_text(_digest(name))
+
+
+def features(tree: Path) -> None:
+    """The recommended scheme's features, in the cache of hush as that tree has it: no contender is to make them."""
+    made = "from hush.experiment import config, resolving; resolving.build(config.read(Path(sys.argv[1])))"
+    command = [binaries("hush") / "python", "-c", f"import sys; from pathlib import Path; {made}"]
+    experiment = ROOT / "experiments" / "frontier" / "hush.toml"
+    subprocess.run([*command, experiment], check=True, env=os.environ | {"PYTHONPATH": str(tree)})
 
 
 def data() -> Path:

@@ -22,7 +22,7 @@ from typing import Any
 import environments
 import parties
 import supernodes
-from bench import commit, machine
+from machine import commit, machine
 from network_page import page
 from parties import Federation
 

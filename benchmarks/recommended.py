@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from bench import machine
 from kymatio.scattering2d.frontend.torch_frontend import ScatteringTorch2D
+from machine import ROOT, machine
 from torch import Tensor
 
 from hush.catalogue import entries
@@ -42,10 +42,9 @@ from hush.models.features import Scattering
 from hush.models.features.front import front
 
 Times = dict[str, float]
-DATA = {"name": "fashion-mnist", "clients": 6000, "size": 10}
-HUSH = {"data": DATA, "scheme": {"name": "hush", "epsilon": 1.0, "delta": 1e-5}, "run": {"eval_every": 60}}
+HUSH = config.load(ROOT / "experiments" / "frontier" / "hush.toml")
 PAPER = {
-    "data": DATA,
+    "data": HUSH["data"],
     "scheme": {"name": "fl-top-dp", "ratio": 0.005, "clip": "paper", "epsilon": 1.0, "delta": 1e-5},
     "sampling": {"cohort": 100},
     "run": {"rounds": 200, "eval_every": 200},

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bench import commit, machine
+from machine import commit, machine
 
 HERE = Path(__file__).resolve().parent
 STEPS = {

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import environments
-from bench import machine
 from environments import HERE, ROOT
+from machine import machine
 
 from hush.secure import degree
 

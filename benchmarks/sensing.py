@@ -17,7 +17,7 @@ import numpy as np
 import scipy
 import torch
 import torch.nn.functional as F
-from bench import machine
+from machine import machine
 
 from hush.catalogue.entries import scheme
 from hush.core.spec import Context, Plan, Spec

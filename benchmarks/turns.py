@@ -1,6 +1,7 @@
 """Contenders as processes that take turns: only one of them computes at any moment."""
 
 import json
+import math
 import os
 import select
 import signal
@@ -10,10 +11,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from claims import quiet
 from contenders import Contender
 from environments import FOLDER, HERE, ROOT, binaries
 
 PATIENCE = 30 * 60  # seconds without an answer: the contender has failed
+SHORTEST = 2.0  # seconds of a turn: the kernel counts hundredths, and `others` is to be known to a few of them
 LIBRARIES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
@@ -24,7 +27,7 @@ class Failed(Exception):
 class Worker:
     """A contender's process, pinned to its cores."""
 
-    def __init__(self, contender: Contender, data: Path, log: Path) -> None:
+    def __init__(self, contender: Contender, data: Path, log: Path, tree: Path = ROOT) -> None:
         cores = sorted(os.sched_getaffinity(0))
         if len(cores) < contender.cores:
             raise Failed(f"needs {contender.cores} cores, but this process may use {len(cores)}")
@@ -36,8 +39,10 @@ class Worker:
             **{name: threads for name in LIBRARIES},
             "BENCH_DATA": str(data),
             "BENCH_DEVICES": str(contender.devices),
+            "BENCH_EXPERIMENTS": str(ROOT / "experiments"),
             "BENCH_OPTIONS": json.dumps(contender.options),
-            "PYTHONPATH": f"{workers}{os.pathsep}{HERE}",
+            "BENCH_TREE": str(tree),
+            "PYTHONPATH": os.pathsep.join(map(str, (tree, workers, HERE))),
             "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
         }
         launch = contender.launch or ("python",)
@@ -98,8 +103,13 @@ class Worker:
         self.process.stdout.close()
 
 
-def run(suite: str, contenders: list[Contender], turns: int, data: Path) -> list[dict[str, Any]]:
-    """The suite's results, one for each contender: what it was, its turns, or why it failed."""
+def run(
+    suite: str, contenders: list[Contender], turns: int, data: Path, repeats: int = 0, before: Path | None = None
+) -> list[dict[str, Any]]:
+    """The suite's results, one for each contender: what it was, its turns, or why it failed.
+
+    A turn that others disturbed is repeated up to so many times. `before`: the tree of those at another commit.
+    """
     logs = FOLDER / "logs"
     logs.mkdir(exist_ok=True)
     results: list[dict[str, Any]] = []
@@ -107,24 +117,39 @@ def run(suite: str, contenders: list[Contender], turns: int, data: Path) -> list
     try:
         for index, one in enumerate(contenders):
             result = {"name": one.name, "key": one.key, "cores": one.cores, "setting": one.setting, "turns": []}
-            result |= {"environment": one.environment, "rounds": one.rounds}
+            result |= {"environment": one.environment, "rounds": one.rounds, "before": one.before}
             results.append(result)
             with _noted(result):
                 print(f"{suite}: {one.key} ({one.environment}), start and warm-up", flush=True)
-                workers[index] = Worker(one, data, logs / f"{suite}-{index}-{one.worker}.log")
+                tree = before if one.before and before is not None else ROOT
+                workers[index] = Worker(one, data, logs / f"{suite}-{index}-{one.worker}.log", tree)
                 result |= workers[index].hear()
         for turn in range(turns):
             for index, one in enumerate(contenders):
                 if "error" in results[index] or turn >= (one.turns or turns):
                     continue
                 with _noted(results[index]):
-                    answer = workers[index].ask(one.request or {"rounds": one.rounds})
+                    answer = _turn(workers[index], one, results[index], repeats)
                     results[index]["turns"].append(answer)
                     print(f"{suite}: turn {turn + 1}, {one.key}: {_words(answer)}", flush=True)
     finally:
         for worker in workers.values():
             worker.close()
     return results
+
+
+def _turn(worker: Worker, one: Contender, result: dict[str, Any], repeats: int) -> dict[str, Any]:
+    """A turn's answer: the quietest of its attempts, and how many there were. Too short a turn gets more rounds."""
+    if one.request:
+        return worker.ask(one.request)
+    found = worker.ask({"rounds": result["rounds"]})
+    while one.longer and (taken := sum(found["seconds"])) < SHORTEST:
+        result["rounds"] *= math.ceil(1.1 * SHORTEST / taken)
+        found = worker.ask({"rounds": result["rounds"]})
+    attempts = [found]
+    while not quiet(attempts[-1]) and len(attempts) <= repeats:
+        attempts.append(worker.ask({"rounds": result["rounds"]}))
+    return min(attempts, key=lambda answer: float(answer["others"])) | {"attempts": len(attempts)}
 
 
 class _noted(suppress):
@@ -144,5 +169,6 @@ class _noted(suppress):
 def _words(answer: dict[str, Any]) -> str:
     if "seconds" in answer:
         mean = sum(answer["seconds"]) / len(answer["seconds"])
-        return f"{mean:.4g} s a round, {answer['cpu']:.4g} s CPU"
+        noise = "" if quiet(answer) else f", not final: others took {answer['others']:.2f} of a core"
+        return f"{mean:.4g} s a round, {answer['cpu']:.4g} s CPU{noise}"
     return ", ".join(f"{name} {value:.4g}" for name, value in answer.items() if isinstance(value, float)) or "done"

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F
-from bench import machine
+from machine import machine
 from torch import Tensor
 
 from hush.core.spec import Context, Plan, Spec, Uploads

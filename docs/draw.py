@@ -236,8 +236,7 @@ def rooms():
     rows = (
         ("use", ("cli",)),
         ("", ("experiment",)),
-        ("", ("federation", "audit")),
-        ("method", ("catalogue",)),
+        ("method", ("catalogue", "federation", "audit")),
         ("", ("parts",)),
         ("", ("core",)),
         ("mathematics", ("privacy", "secure", "models")),
@@ -251,9 +250,9 @@ def rooms():
         for place, room in enumerate(row):
             words = f"{room}: {notes[room]}" if room in notes else room
             parts.append(box(150 + width * place, y, width - 10, 40, words, SOFT if n < 3 else "#fff", TEAL))
-    parts.append(arrow(665, 30, 665, 430, PALE))
-    parts.append(text(690, 240, "imports", "small").replace("<text", '<text transform="rotate(90 690 240)"'))
-    return svg(720, 460, "The rooms of the code: each imports only rooms below it, or to its left", *parts)
+    parts.append(arrow(665, 30, 665, 376, PALE))
+    parts.append(text(690, 213, "imports", "small").replace("<text", '<text transform="rotate(90 690 213)"'))
+    return svg(720, 406, "The rooms of the code: none imports one above it, or to its right", *parts)
 
 
 def round_():

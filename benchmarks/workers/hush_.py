@@ -6,10 +6,12 @@ from dataclasses import replace
 import talk
 import torch
 from torch.nn.functional import cross_entropy
-from workload import CLASSES, CLIENTS, CLIP, COHORT, NOISE, RATE, ROWS, SHAPES, STEPS
+from workload import CLASSES, CLIENTS, CLIP, COHORT, HELD, NOISE, RATE, RECORD_STEPS, ROWS, SHAPES, STEPS, WIDTH
 
 import hush
+from hush.data.sparse import Sparse
 from hush.models import networks
+from hush.models.losses import binary
 
 RATIO = 0.005
 HEAD = ("9.weight", "9.bias")  # the CNN's last layer, 5,130 weights
@@ -35,10 +37,22 @@ def task(workload: str, clients: int, shared: bool) -> hush.Task:
     return hush.Task(model, cross_entropy, hush.Samples(x, y), split, public=public)
 
 
-def scheme(name: str, cohort: int, head: bool) -> hush.Scheme:
+def medical() -> hush.Task:
+    """The medical network on sparse records; some belong to no hospital and are public."""
+    found = {name: torch.from_numpy(values) for name, values in talk.records().items()}
+    rows = hush.Samples(Sparse(found["starts"], found["columns"], found["values"], WIDTH), found["y"])
+    held = int(found["clients"][-1])
+    split = hush.Split(torch.arange(held), found["clients"])
+    model = networks.build("mlp", torch.Size((WIDTH,)), 1, hush.PublicSeed(0))
+    return hush.Task(model, binary, rows, split, public=rows.rows(torch.arange(held, len(rows))))
+
+
+def scheme(name: str, workload: str, cohort: int, head: bool) -> hush.Scheme:
     """A scheme of the catalogue; with `head` only the last layer's weights are live."""
     private = {"clip": CLIP, "noise": NOISE} if name.endswith("-dp") else {}
-    settings = {"rate": RATE, "steps": STEPS, "batch": ROWS, "ratio": RATIO, "sampling": hush.Fixed(cohort), **private}
+    # All rows of a client in each step.
+    steps = {"steps": RECORD_STEPS, "batch": HELD[1]} if workload == "medical" else {"steps": STEPS, "batch": ROWS}
+    settings = {"rate": RATE, "ratio": RATIO, "sampling": hush.Fixed(cohort), **steps, **private}
     found = hush.scheme(name, **settings)
     return replace(found, coordinates=hush.Only(HEAD)) if head else found
 
@@ -46,8 +60,9 @@ def scheme(name: str, cohort: int, head: bool) -> hush.Scheme:
 def main() -> None:
     """Serve rounds of one endless run."""
     options = talk.OPTIONS
-    work = task(options["workload"], options.get("clients", CLIENTS), options.get("shared", False))
-    plan = scheme(options["scheme"], options.get("cohort", COHORT), options.get("head", False))
+    workload, clients = options["workload"], options.get("clients", CLIENTS)
+    work = medical() if workload == "medical" else task(workload, clients, options.get("shared", False))
+    plan = scheme(options["scheme"], workload, options.get("cohort", COHORT), options.get("head", False))
     reports = hush.rounds(plan, work, rounds=10**6, transport=hush.Simulated())
 
     def profile() -> str:

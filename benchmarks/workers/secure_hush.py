@@ -12,9 +12,10 @@ import numpy.typing as npt
 import torch
 from secure_turns import Request, Times, client_times, error, serve, timed, turn, vector, versions
 
-from hush.core.spec import Context, Plan, Spec
+from hush.core.spec import ClientContext, Plan, Spec
 from hush.parts.stages import IntegerNoise, Quantise
 from hush.privacy.grids import settle
+from hush.random.draws import Draws
 from hush.random.seeds import SecretSeed
 from hush.secure import Client, Identity, Server, Terms, binding, centred, twoserver
 from hush.secure.driver import answer as said
@@ -53,8 +54,8 @@ class Rounded:
         true = sum(vector(client, self.size).astype(np.float64) for client in alive)
         return error(centred(residues, self.bits) / self.stage.steps, true)
 
-    def _context(self, spec: Spec, client: int) -> Context:
-        return Context(spec, self.plan, np.array([client]), torch.ones(1), self.secret)
+    def _context(self, spec: Spec, client: int) -> ClientContext:
+        return ClientContext(spec, self.plan, torch.ones(1), Draws(self.secret, (client,)))
 
 
 def graph_sum(request: Request, terms: Terms, people: list[Identity], rounded: Rounded) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 A request `{"rounds": k}` is answered by `{"seconds": [...], "cpu": mean per round, "others": cores that other
 processes took meanwhile, "rss": bytes}`. The first answer comes unasked, once the warm-up round is done:
-`{"first": seconds, "versions": {...}, "rss": bytes}`.
+`{"first": seconds, "versions": {...}, "rss": bytes}`. Where hush is measured it must be the one of BENCH_TREE.
 """
 
 import json
@@ -10,6 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,11 @@ Measure = Callable[[int], Answer]
 def data(name: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """The rows of a workload."""
     return synthetic.arrays(FOLDER, name)
+
+
+def records() -> dict[str, np.ndarray[Any, Any]]:
+    """The medical rows."""
+    return synthetic.records(FOLDER)
 
 
 def tree() -> list[psutil.Process]:
@@ -61,8 +67,16 @@ def mark() -> tuple[float, float]:
     return cpu(), busy()
 
 
+def begin() -> tuple[float, float]:
+    """The mark before a measurement; the peak of memory counts from here on, where the kernel can forget it."""
+    for process in tree():
+        with suppress(OSError):
+            Path(f"/proc/{process.pid}/clear_refs").write_text("5")
+    return mark()
+
+
 def peak() -> int:
-    """The most memory that each process of the tree ever held, summed, in bytes."""
+    """The most memory that each process of the tree held since it began, or since `begin`, summed, in bytes."""
     total = 0
     for process in tree():
         try:
@@ -84,7 +98,7 @@ def stepwise(step: Callable[[], object]) -> Measure:
     """Measures so many calls of `step`, one round each."""
 
     def measure(rounds: int) -> Answer:
-        seconds, start = [], mark()
+        seconds, start = [], begin()
         for _ in range(rounds):
             began = time.perf_counter()
             step()
@@ -103,6 +117,10 @@ def serve(
     os.dup2(2, 1)
     first = measure(warm)["seconds"] if warm else []
     versions = {"python": sys.version.split()[0], **{name: version(name) for name in packages}}
+    if "torch" in sys.modules:
+        versions["kernels of torch"] = sys.modules["torch"].backends.cpu.get_cpu_capability()
+    if "hush" in sys.modules and not Path(sys.modules["hush"].__file__ or "").is_relative_to(os.environ["BENCH_TREE"]):
+        raise SystemExit("hush was imported from another place than the tree that is to be measured")
     print(json.dumps({"first": first, "versions": versions, "rss": peak()}), file=line, flush=True)
     for text in sys.stdin:
         request = json.loads(text)

@@ -1,6 +1,6 @@
 """Every scheme of the catalogue through its own code: what hush states of a few rounds, and what trials of them show.
 
-python experiments/audit/table.py [--trials 20000] [--workers 2]
+python experiments/audit/table.py [--trials 20000] [--workers N]
 
 A scheme that results.csv holds is not run again. `--tables` writes the README's tables alone, that of
 onerun.py as well.
@@ -10,14 +10,14 @@ import argparse
 import csv
 import math
 import re
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from functools import partial
 from pathlib import Path
 
 import torch
 from torch import nn
 
 import hush
+from hush.audit.chunks import cores
 from hush.audit.mechanism import mechanism
 from hush.catalogue.entries import ENTRIES
 
@@ -47,10 +47,9 @@ def made(name: str) -> hush.Scheme:
     return hush.secured(scheme, task)
 
 
-def audited(name: str, trials: int) -> list[dict[str, object]]:
+def audited(name: str, trials: int, workers: int | None = None) -> list[dict[str, object]]:
     """A line for each view."""
-    torch.set_num_threads(1)
-    found = mechanism(made(name), size=SIZE, trials=trials)
+    found = mechanism(made(name), size=SIZE, trials=trials, spread=partial(cores, number=workers))
     lines = []
     for one in found.findings:
         if one.attack != "distinguisher":
@@ -118,20 +117,19 @@ def main() -> None:
     """Run what is missing, a line at a time into the file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trials", type=int, default=20_000)
-    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--workers", type=int, help="processes that run trials; one for each core if not given")
     parser.add_argument("--tables", action="store_true")
     asked = parser.parse_args()
     known = {row["scheme"] for row in read()}
     missing = [] if asked.tables else [name for name in names() if name not in known]
-    with ProcessPoolExecutor(asked.workers, get_context("spawn")) as pool:
-        for name, lines in zip(missing, pool.map(audited, missing, [asked.trials] * len(missing)), strict=True):
-            first = not RESULTS.exists()
-            with RESULTS.open("a") as file:
-                writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-                if first:
-                    writer.writeheader()
-                writer.writerows(lines)
-            print(name, *(f"{line['view']} {line['stated']} {line['counted']}" for line in lines), flush=True)
+    for name in missing:
+        lines, first = audited(name, asked.trials, asked.workers), not RESULTS.exists()
+        with RESULTS.open("a") as file:
+            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+            if first:
+                writer.writeheader()
+            writer.writerows(lines)
+        print(name, *(f"{line['view']} {line['stated']} {line['counted']}" for line in lines), flush=True)
     TEXT.write_text(current())
 
 

@@ -45,6 +45,7 @@ OTHERS = {
     "our run of the paper's settings in 12 bits with a secure sum, best round, one seed": "short",
     "fl-top-dp-ours, which has 12 bits and a secure sum too": "parts",
 }
+BYTES = "-bytes"  # runs that only count: the same cohorts, with next to no training
 
 
 def main(folder: Path) -> None:
@@ -54,9 +55,11 @@ def main(folder: Path) -> None:
         if not (runs := sorted(path.glob("seed-*"))):
             continue
         last = [json.loads((run / "rounds.jsonl").read_text().splitlines()[-1]) for run in runs]
+        if path.name.endswith(BYTES):  # bytes depend on the cohorts alone, whatever clients train
+            known[path.name.removesuffix(BYTES)] |= _bytes(last)
+            continue
         metric = "accuracy" if last[0]["auroc"] is None else "auroc"
         found = [row[metric] for row in last]
-        up, down = ([row["bytes"][way] for row in last] for way in ("up", "down"))
         epsilon = [row["epsilon"] for row in last]
         known[path.name] = {
             "run": path.name,
@@ -66,10 +69,7 @@ def main(folder: Path) -> None:
             "mean": round(statistics.mean(found), 4),
             "lowest": round(min(found), 4),
             "highest": round(max(found), 4),
-            "payload_up_kB": round(statistics.mean(row["payload"]["mean"] for row in up) / 1000, 3),
-            "protocol_up_kB": round(statistics.mean(row["protocol"]["mean"] for row in up) / 1000, 3),
-            "payload_down_kB": round(statistics.mean(row["payload"]["mean"] for row in down) / 1000, 3),
-            "protocol_down_kB": round(statistics.mean(row["protocol"]["mean"] for row in down) / 1000, 3),
+            **_bytes(last),
             "epsilon_model": round(max(row["model"] for row in epsilon), 4),
             "epsilon_server": _server([row["server"] for row in epsilon]),
         }
@@ -134,6 +134,15 @@ def _number(row: dict[str, object], key: str) -> float:
 
 def _times(factor: float) -> str:
     return f"{factor:.1f}" if factor < 100 else f"{math.floor(factor)}"
+
+
+def _bytes(last: list[dict[str, dict[str, dict[str, dict[str, float]]]]]) -> dict[str, object]:
+    """Mean kB of a client, over the seeds."""
+    return {
+        f"{kind}_{way}_kB": round(statistics.mean(row["bytes"][way][kind]["mean"] for row in last) / 1000, 3)
+        for way in ("up", "down")
+        for kind in ("payload", "protocol")
+    }
 
 
 def _server(found: list[float | str]) -> float | str:

@@ -1,4 +1,4 @@
-"""Attacks: on hush's own mechanisms, with what they prove of epsilon, and on data. May import federation and below."""
+"""Attacks: on mechanisms of hush, with bounds on their epsilon, and on data. May import federation, parts and below."""
 
 from hush.audit.bounds import Bound, gaussian_bound, lower_bound
 

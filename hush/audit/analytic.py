@@ -11,6 +11,7 @@ from torch import Tensor
 
 from hush.audit.upload import Seen
 from hush.errors import Mistake
+from hush.models.weights import Layout
 
 PASSES = 60  # of the two least squares; noiseless uploads are exact after a few
 ALIKE = 1e-6  # units of one row are parallel up to rounding: 1 - |cosine|
@@ -49,14 +50,18 @@ class Analytic:
         return found.clamp(float(rows.min()), float(rows.max())).to(rows.dtype).view(-1, *rows.shape[1:])
 
 
+def readable(layout: Layout, size: int) -> bool:
+    """Whether rows of so many numbers meet a linear layer with a bias first."""
+    shapes = layout.shapes
+    return len(shapes) > 1 and len(shapes[0]) == 2 and shapes[0][1] == size and shapes[1] == shapes[0][:1]
+
+
 def first_layer(seen: Seen) -> tuple[Tensor, Tensor]:
     """Of each unit, what was sent of its weights and its bias; and where anything was (1, else 0)."""
     named, known = seen.tensors()
-    names, size = list(named), seen.rows[0].numel()
-    fits = len(names) > 1 and named[names[0]].dim() == 2 and named[names[0]].shape[1] == size
-    if not fits or named[names[1]].shape != named[names[0]].shape[:1]:
+    if not readable(seen.problem.layout, seen.rows[0].numel()):
         raise Mistake("the first layer is not linear with a bias, and no row can be read off it: take Matching")
-    weight, bias = names[:2]
+    weight, bias = list(named)[:2]
     return (
         torch.cat([named[weight], named[bias].unsqueeze(1)], 1),
         torch.cat([known[weight], known[bias].unsqueeze(1)], 1),

@@ -1,7 +1,7 @@
 """What trials of a scheme's own code, with one client (or one record) and without it, show of its guarantee."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,12 +9,15 @@ import torch
 from scipy.special import chdtri, ndtri
 from torch import Tensor
 
+from hush.audit import chunks
 from hush.audit.bounds import Floats, gaussian_bound, lower_bound
+from hush.audit.chunks import AnyWorlds, Say, Spread, threads
 from hush.audit.records import RecordWorlds
-from hush.audit.trials import Trials, World
+from hush.audit.trials import Trials
 from hush.audit.worlds import Worlds
 from hush.core.scheme import Scheme
 from hush.errors import Mistake
+from hush.models.workers import alone
 from hush.privacy.accountants import gaussian_epsilon
 from hush.privacy.events import replaced
 from hush.privacy.facts import Finding
@@ -25,13 +28,12 @@ COHORT = 4
 OPEN = 4000  # trials of a scheme without noise
 FEW = 300  # trials of all steps of a trainer that protects records
 MOST = 2**20  # the largest update that is tried, for stages that refuse shorter ones
-ROOM = 2**23  # numbers of updates that are in memory together
 WIDE = 1024  # numbers that an adversary sees of a trial, up to which the best linear test is learned
 SUMS, LARGE = 4, 100  # trials of whole sums, of so many clients at most
+BULK = 2**25  # numbers of whole sums at most, a gigabyte: of large models fewer trials, then fewer clients
 MEDIAN = 0.6745  # of the absolute value of a normal number
 NORMAL = "the scores are normal"
 DEVIATION = "the noise is normal, and no stage behind it scales the sum"
-Say = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -66,10 +68,12 @@ def mechanism(
     trials: int = 20_000,
     confidence: float = 0.99,
     seed: int = 0,
+    spread: Spread = threads,
     say: Say | None = None,
 ) -> Audit:
     """Attack the scheme's client and server code, `trials` times in each world; `clients` are registered.
 
+    `spread`: who runs the trials, hush.audit.chunks.threads or hush.audit.chunks.cores; they are the same trials.
     `size`: of an update in use. If given, whole sums of such updates are tried as well, whether they wrap.
 
     A client is known to be drawn: no guarantee here counts on sampling. Epsilon is of one trial: two rounds, the second
@@ -84,45 +88,53 @@ def mechanism(
     if scheme.baseline:
         raise Mistake("nothing travels in this scheme: there is nothing to audit")
     scheme, secret, wrong = _bounded(scheme), SecretSeed.simulated(seed), list[str]()
-    if scheme.trainer.level == "record":
-        found = _records(scheme, clients, trials, delta, confidence, secret, say)
-    else:
-        worlds = _worlds(scheme, clients)
-        trials = trials if scheme.private else min(trials, OPEN)  # what no noise hides shows at once
-        share = (1 - confidence) / (2 * len(worlds.views) + 3)
-        present, found = _distinguished(worlds, trials, delta, share, secret, say)
-        if scheme.source is not None:
-            found += _of_noise(worlds, present, delta, share, secret)
-            wrong += [] if size is None else _of_sums(scheme, size, clients, share, secret)
+    with alone():  # as the trials themselves: the last bits do not depend on the number of cores
+        if scheme.trainer.level == "record":
+            found = _records(scheme, clients, trials, delta, confidence, secret, spread, say)
+        else:
+            worlds = _worlds(scheme, clients)
+            trials = trials if scheme.private else min(trials, OPEN)  # what no noise hides shows at once
+            share = (1 - confidence) / (2 * len(worlds.views) + 3)
+            present, found = _distinguished(worlds, trials, delta, share, secret, spread, say)
+            if scheme.source is not None:
+                found += _of_noise(worlds, present, delta, share, secret)
+                wrong += [] if size is None else _of_sums(scheme, size, clients, share, secret)
     return Audit(tuple(found), tuple(wrong), trials)
 
 
 def _records(
-    scheme: Scheme, clients: int, trials: int, delta: float, confidence: float, secret: SecretSeed, say: Say | None
+    scheme: Scheme,
+    clients: int,
+    trials: int,
+    delta: float,
+    confidence: float,
+    secret: SecretSeed,
+    spread: Spread,
+    say: Say | None,
 ) -> list[Finding]:
     """Of one step, which are many trials in one; and of all steps of a round, a few."""
     short = replace(scheme, trainer=scheme.trainer.shortest())
     share = (1 - confidence) / 4
-    _, found = _distinguished(RecordWorlds(short, SIZE, clients), trials, delta, share, secret, say)
+    _, found = _distinguished(RecordWorlds(short, SIZE, clients), trials, delta, share, secret, spread, say)
     if short == scheme:
         return found
-    _, whole = _distinguished(RecordWorlds(scheme, SIZE, clients), min(trials, FEW), delta, share, secret, say)
+    _, whole = _distinguished(RecordWorlds(scheme, SIZE, clients), min(trials, FEW), delta, share, secret, spread, say)
     return [*found, *(replace(one, attack=f"{one.attack}, all steps") for one in whole)]
 
 
 def _distinguished(
-    worlds: Worlds | RecordWorlds, trials: int, delta: float, miss: float, secret: SecretSeed, say: Say | None
+    worlds: AnyWorlds,
+    trials: int,
+    delta: float,
+    miss: float,
+    secret: SecretSeed,
+    spread: Spread,
+    say: Say | None,
 ) -> tuple[Trials, list[Finding]]:
     """What is seen where the client takes part, and how well each view distinguishes that from its other world."""
     stated, others = worlds.stated(delta), {view: worlds.absent(view) for view in worlds.views}
     needed = [worlds.present, *dict.fromkeys(others.values())]
-    runs: dict[World, Trials] = {}
-    for number, world in enumerate(needed):
-        own, before = SecretSeed.simulated(int.from_bytes(secret.key("world", number)[:8])), number * trials
-        for seen in _run(worlds, world, trials, own):
-            runs[world] = seen if world not in runs else runs[world].and_then(seen)
-            if say is not None:
-                say(before + len(runs[world].views[worlds.views[0]]), len(needed) * trials)
+    runs = chunks.seen(worlds, needed, trials, secret, spread, say)
     found = []
     for view, other in others.items():
         present, absent = _scores(runs[worlds.present].views[view], runs[other].views[view])
@@ -163,14 +175,6 @@ def _worlds(scheme: Scheme, clients: int) -> Worlds:
         except Mistake as mistake:
             size, wrong = 2 * size, mistake
     raise wrong
-
-
-def _run(worlds: Worlds | RecordWorlds, world: World, trials: int, secret: SecretSeed) -> Iterator[Trials]:
-    """All trials of a world, as many at a time as memory has room for."""
-    step = max(1, min(4096, ROOM // (worlds.size * worlds.cohort)))
-    for number, first in enumerate(range(0, trials, step)):
-        own = SecretSeed.simulated(int.from_bytes(secret.key("trials", number)[:8]))
-        yield worlds.seen(world, min(step, trials - first), own)
 
 
 def _scores(present: Tensor, absent: Tensor) -> tuple[Floats, Floats]:
@@ -235,12 +239,12 @@ def _of_sums(scheme: Scheme, size: int, clients: int, miss: float, secret: Secre
     """Whether integers of a whole cohort that agree add up, or are more than the modulus holds."""
     if scheme.specs(size)[-1].form.modulus is None:
         return
-    cohort = min(LARGE, round(scheme.sampling.cohort(clients)))
-    worlds = Worlds(scheme, size, max(cohort, COHORT), clients)
+    cohort = max(COHORT, min(LARGE, round(scheme.sampling.cohort(clients)), BULK // size))
+    worlds, trials = Worlds(scheme, size, cohort, clients), max(1, min(SUMS, BULK // (size * cohort)))
     # Of one draw for all numbers: where the sum wraps they are off by the modulus, which is many deviations.
-    noise = worlds.seen(worlds.present, SUMS, secret, others=1.0).noise[0]
+    noise = worlds.seen(worlds.present, trials, secret, others=1.0).noise[0]
     deviation = float(noise.abs().median()) / MEDIAN
-    if float(noise.mean(0).abs().max()) * math.sqrt(SUMS) > float(ndtri(1 - miss / (2 * size))) * deviation:
+    if float(noise.mean(0).abs().max()) * math.sqrt(trials) > float(ndtri(1 - miss / (2 * size))) * deviation:
         yield (
             f"the sum of {worlds.cohort} clients that agree is not what they sent: it wraps around the modulus, take"
             " more bits"

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from hush.audit.bounds import Floats
+from hush.audit.chunks import Say
 from hush.audit.curves import Curve
 from hush.core.scheme import Scheme
 from hush.core.task import Task
@@ -59,6 +60,7 @@ def membership(
     *,
     unit: Unit = "record",
     transport: Transport | None = None,
+    say: Say | None = None,
 ) -> Membership:
     """Train `shadows` models by the scheme for so many rounds, on halves of the task, and attack each of them.
 
@@ -69,7 +71,7 @@ def membership(
     losses = []
     for number, half in enumerate(tasks):
         secret = SecretSeed.simulated(int(PublicSeed(seed).generator("shadow", number).integers(2**62)))
-        weights = trained(scheme, half, rounds, seed, secret, transport)
+        weights = trained(scheme, half, rounds, seed, secret, transport, _counted(say, number, shadows))
         losses.append(record_losses(task, weights, known))
     return attacked(np.stack(losses), inside, None if unit == "record" else task.split.starts[:-1].numpy())
 
@@ -140,12 +142,25 @@ def halves(task: Task, models: int, seed: int, unit: Unit = "record") -> Halves:
 
 
 def trained(
-    scheme: Scheme, task: Task, number: int, seed: int, secret: SecretSeed, transport: Transport | None = None
+    scheme: Scheme,
+    task: Task,
+    number: int,
+    seed: int,
+    secret: SecretSeed,
+    transport: Transport | None = None,
+    say: Say | None = None,
 ) -> Tensor:
     """The weights that are released after the last round."""
     transport = Simulated() if transport is None else transport
-    *_, last = rounds(scheme, task, rounds=number, seed=seed, secret=secret, transport=transport)
+    for last in rounds(scheme, task, rounds=number, seed=seed, secret=secret, transport=transport):
+        if say is not None:
+            say(last.round, number)
     return last.state.released
+
+
+def _counted(say: Say | None, before: int, models: int) -> Say | None:
+    """Of all models together, where so many are done."""
+    return None if say is None else lambda done, rounds: say(before * rounds + done, models * rounds)
 
 
 def record_losses(task: Task, weights: Tensor, rows: Samples) -> Floats:

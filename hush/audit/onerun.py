@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import binom
 
 from hush.audit.bounds import Floats, gaussian_bound
 from hush.errors import Mistake
@@ -90,6 +89,8 @@ def tail(right: int, guesses: int, canaries: int, epsilon: float, delta: float) 
     That of fair-at-epsilon coins, P(B >= v) with B ~ Binomial(r, p), p = e^epsilon / (1 + e^epsilon), and for delta
     2 m delta times the largest P(v - i <= B < v) / i.
     """
+    from scipy.stats import binom  # slow to import
+
     p = 1 / (1 + math.exp(-epsilon))
     beyond = float(binom.sf(right - 1, guesses, p))
     if delta == 0 or right == 0:

@@ -22,12 +22,14 @@ import torch
 from torch import Tensor
 
 from hush.audit.bounds import Floats
+from hush.audit.chunks import Say
 from hush.audit.curves import Curve
 from hush.audit.dealing import Deal, Group
 from hush.audit.linear import Linear
 from hush.core.integers import centred
 from hush.core.memory import Kept, Memory
 from hush.core.plain import Sum
+from hush.core.plans import planned
 from hush.core.scheme import Scheme
 from hush.core.spec import Asked, Plan, Total, Uploads
 from hush.core.state import State
@@ -105,12 +107,15 @@ def repeated(
     cohort: int = 100,
     learned: Scheme | None = None,
     seed: int = 0,
+    say: Say | None = None,
 ) -> tuple[Inference, ...]:
     """The attack with rows, clients and draws anew each time; `trait` says which rows have what the property is of."""
     found = []
     for number in range(seed, seed + repetitions):
         attacker, targets = deal.groups(data, trait, number)
         found.append(infer(scheme, problem, attacker, targets, view=view, cohort=cohort, learned=learned, seed=number))
+        if say is not None:
+            say(len(found), repetitions)
     return tuple(found)
 
 
@@ -193,12 +198,8 @@ def _plan(scheme: Scheme, problem: Problem, cohort: int, state: State | None, se
         if scheme.poll(problem.layout) is not None:
             raise Mistake("clients vote on the coordinates of this scheme: give the state of a run of it")
         live = scheme.coordinates.draw(problem, public, 0 if scheme.fixed else number, None)
-    width = (weights if live is None else live).numel()
-    clip = scheme.specs(width, None if state is None else state.clip)[-1].clip
-    floor = round((1 - scheme.tolerance) * cohort, 9)
-    seats = public.generator("seats", number).permutation(cohort) if scheme.seated else None
-    pool = scheme.coordinates.pool(problem, public)
-    return Plan(number, weights, live, cohort, floor, clip, seats, scheme.spare, pool, scheme.joint)
+    clip = None if state is None else state.clip
+    return planned(scheme, problem, public, number, weights, live, drawn=cohort, mean=cohort, clip=clip)
 
 
 def _number(seed: int, who: str) -> int:

@@ -15,9 +15,10 @@ from torch import nn
 
 from hush.audit.trials import Trials, World
 from hush.audit.worlds import EXCESS
+from hush.core.plain import All
+from hush.core.plans import planned
 from hush.core.protocols import named
 from hush.core.scheme import Scheme
-from hush.core.spec import Plan
 from hush.core.task import Block, Enrolled, Population, Problem
 from hush.data.samples import Samples, Split
 from hush.errors import Mistake
@@ -25,7 +26,7 @@ from hush.models.losses import Loss
 from hush.privacy.events import Event, kind, replaced
 from hush.privacy.views import Participation, views
 from hush.random.draws import Draws
-from hush.random.seeds import SecretSeed
+from hush.random.seeds import PublicSeed, SecretSeed
 
 MOST = 64  # records of a client
 
@@ -61,8 +62,9 @@ class RecordWorlds:
     def seen(self, world: World, trials: int, secret: SecretSeed) -> Trials:
         """So many trials of a world, each a client with draws of its own."""
         names, found = tuple(range(trials)), []
+        whole = replace(self.scheme, coordinates=All())
         for number, problem in enumerate(self._problems, 1):
-            plan = Plan(number, torch.zeros(self.size))
+            plan = planned(whole, problem, PublicSeed(0), number, torch.zeros(self.size), None, drawn=1, mean=1.0)
             block = Block(problem, self._population(world), np.zeros(trials, np.int64), Draws(secret, names))
             found.append(self.scheme.client(block, plan).double())
         return Trials({"upload": torch.cat(found, 1)}, [], [])

@@ -1,5 +1,6 @@
 """What a trial is made of: updates that are given, the turns of its rounds, its world, and what is seen of it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -52,10 +53,11 @@ class Trials(NamedTuple):
     noise: list[Tensor]
     added: list[Tensor]
 
-    def and_then(self, more: "Trials") -> "Trials":
-        """With other trials behind these."""
-        return Trials(
-            {view: torch.cat([found, more.views[view]]) for view, found in self.views.items()},
-            [torch.cat(pair) for pair in zip(self.noise, more.noise, strict=True)],
-            [torch.cat(pair) for pair in zip(self.added, more.added, strict=True)],
+    @classmethod
+    def together(cls, parts: Sequence["Trials"]) -> "Trials":
+        """The trials of all parts, one behind the other."""
+        return cls(
+            {view: torch.cat([part.views[view] for part in parts]) for view in parts[0].views},
+            [torch.cat(turn) for turn in zip(*(part.noise for part in parts), strict=True)],
+            [torch.cat(turn) for turn in zip(*(part.added for part in parts), strict=True)],
         )

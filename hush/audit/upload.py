@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from hush.core.memory import Memory
+from hush.core.plans import planned
 from hush.core.scheme import Scheme
 from hush.core.spec import Plan, Spec
 from hush.core.task import Problem, Task
@@ -107,18 +108,9 @@ def see(
     public, secret = PublicSeed(seed), SecretSeed.simulated(seed)
     live = scheme.coordinates.draw(task.problem, public, round, None)
     mean = scheme.sampling.cohort(task.clients)
+    start = flatten(task.model) if weights is None else weights
     drawn = max(1, int(mean + 0.5))
-    plan = Plan(
-        round=round,
-        weights=flatten(task.model) if weights is None else weights,
-        live=live,
-        cohort=mean,
-        floor=(1 - scheme.tolerance) * drawn,
-        seats=public.generator("seats", round).permutation(drawn)[:1] if scheme.seated else None,
-        spare=scheme.spare,
-        pool=scheme.coordinates.pool(task.problem, public),
-        joint=scheme.joint,
-    )
+    plan = planned(scheme, task.problem, public, round, start, live, drawn=drawn, mean=mean).to(slice(1))
     spec = scheme.specs(scheme.width(plan), plan.clip)[-1]
     block = task.block(np.array([client]), secret, Memory())
     return Seen(scheme.client(block, plan)[0], plan, task.problem, spec, int(block.sizes[0]))

@@ -17,6 +17,8 @@ from torch import Tensor, nn
 from hush.audit.trials import Given, Trials, Turn, World
 from hush.core.integers import centred
 from hush.core.memory import Kept, Memory
+from hush.core.plain import All
+from hush.core.plans import planned
 from hush.core.protocols import Stage
 from hush.core.scheme import Scheme
 from hush.core.spec import ClientContext, Plan, Spec, Total, Uploads
@@ -103,9 +105,10 @@ class Worlds:
 
     def plan(self, turn: Turn, drawn: int) -> Plan:
         """As the loop makes it, for a cohort of so many."""
-        scheme, clip = self.scheme, self.specs(None)[-1].clip
-        floor = round((1 - scheme.tolerance) * drawn, 9)
-        return Plan(turn.number, torch.zeros(self.size), None, float(self.cohort), floor, clip, None, scheme.spare)
+        scheme, weights = replace(self.scheme, coordinates=All()), torch.zeros(self.size)
+        return planned(
+            scheme, self._problem, PublicSeed(0), turn.number, weights, None, drawn=drawn, mean=float(self.cohort)
+        )
 
     def stated(self, delta: float) -> dict[str, float | None]:
         """The epsilon of a trial that hush states to each view, by its own ledger; None: no guarantee."""
@@ -141,7 +144,9 @@ class Worlds:
             if world.drawn:
                 x[:, 0] = world.factor * turn.sign * self.update
             block = Block(self._problem, self._population, places, Draws(secret, names), Kept(memory, names))
-            plan = self._seated(self.plan(turn, drawn), trials, drawn)
+            plan = self.plan(turn, drawn)
+            if plan.seats is not None:
+                plan = replace(plan, seats=np.tile(plan.seats, trials))
             rows = replace(self.scheme, trainer=Given(x.view(-1, self.size), names)).client(block, plan)
             memory.settle()
             rows = rows.view(trials, drawn, -1)
@@ -230,12 +235,6 @@ class Worlds:
 
     def _records(self, rows: Tensor) -> float:
         return float(self._population.split.sizes[: rows.shape[1]].sum())
-
-    def _seated(self, plan: Plan, trials: int, drawn: int) -> Plan:
-        if not self.scheme.seated:
-            return plan
-        seats = PublicSeed(0).generator("seats", plan.round).permutation(drawn)
-        return replace(plan, seats=np.tile(seats, trials))
 
     @cached_property
     def _modulus(self) -> int | None:

@@ -1,4 +1,4 @@
-"""The command line: one file per command. May import every other room."""
+"""The command line, a file per command. May import experiment, federation, catalogue, privacy, data, random, errors."""
 
 import contextlib
 import os

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from rich.console import Console
 
+from hush.cli.bars import counted
 from hush.errors import Mistake
 
 if TYPE_CHECKING:
@@ -65,8 +66,8 @@ def property_(
     experiment = built(run)
     from hush.experiment import attacking
 
-    with Console(stderr=True).status("training the attacker's clients"):
-        found = attacking.property_of_label(experiment, label, repetitions)
+    with counted("repetitions") as say:
+        found = attacking.property_of_label(experiment, label, repetitions, say)
     aucs, rights = [one.auc for one in found], [one.accuracy for one in found]
     if json:
         print(json_module.dumps({"label": label, "auc": aucs, "accuracy": rights, "chance": found[0].chance}))
@@ -90,8 +91,8 @@ def membership(
     from hush.experiment import attacking
 
     kind: Literal["record", "client"] = "record" if unit == "record" else "client"
-    with Console(stderr=True).status(f"training {shadows} models"):
-        found = attacking.membership_of(experiment, shadows, kind)
+    with counted(f"rounds of {shadows} models") as say:
+        found = attacking.membership_of(experiment, shadows, kind, say)
     rates, alone = attacking.Rates.of(found.curve), attacking.Rates.of(found.baseline)
     if json:
         print(json_module.dumps({"unit": unit, "models": shadows, **rates._asdict(), "loss_alone": alone._asdict()}))

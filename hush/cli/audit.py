@@ -2,21 +2,21 @@
 
 import json as json_module
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from hush.cli.attacks import built, inversion, membership, property_
+from hush.cli.bars import counted
 from hush.errors import Mistake
 
 if TYPE_CHECKING:
-    from hush.experiment.auditing import Audit, Say
+    from hush.experiment.auditing import Audit
     from hush.experiment.resolving import Experiment
     from hush.privacy.facts import Finding
 
@@ -32,6 +32,7 @@ app.command("inversion")(inversion)
 app.command("property")(property_)
 app.command("membership")(membership)
 Trials = Annotated[int, typer.Option(min=100, help="Trials in each world, with the client and without it.")]
+Workers = Annotated[int | None, typer.Option(min=1, help="Processes that run trials; one for each core if not given.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
@@ -43,6 +44,7 @@ def of_run(
         int | None,
         typer.Option(min=20, help="Train once more with so many canaries, as long as the run took, and count them."),
     ] = None,
+    workers: Workers = None,
     json: Json = False,
 ) -> None:
     """Audit a run: trials of its scheme's own code, and canaries where asked for. The card shows them from then on.
@@ -53,13 +55,15 @@ def of_run(
     from hush.experiment.auditing import CANARY
 
     experiment = built(run)
-    found = _trials(experiment, trials)
+    found = _trials(experiment, trials, workers)
     kept = [one for one in audits.read(run) if one.attack.startswith(CANARY)]
     if canaries is not None:
         kept = _canaries(run, canaries)
     findings = [*kept, *found.findings]
     audits.write(run, findings, found.wrong)
     _show(run.name, findings, found, json)
+    if not json:
+        print(f"card: hush privacy card {run} shows this from now on; so does the page, {run / 'report.html'}")
 
 
 @app.command()
@@ -70,6 +74,7 @@ def mechanism(
     delta: Annotated[float | None, typer.Option(help="Delta of its epsilons; 1e-5 if not given.")] = None,
     trials: Trials = 20_000,
     seed: Annotated[int | None, typer.Option(min=0, help="Of the trials; a run has its own.")] = None,
+    workers: Workers = None,
     json: Json = False,
 ) -> None:
     """Run the worst pair of neighbours through a scheme's own code many times, and see who can distinguish them."""
@@ -77,21 +82,22 @@ def mechanism(
         if any(one is not None for one in (noise, clients, delta, seed)):
             raise Mistake("a run has its own noise, clients, delta and seed: leave these options out")
         experiment = built(Path(scheme))
-        found = _trials(experiment, trials)
+        found = _trials(experiment, trials, workers)
     else:
-        from hush.experiment.auditing import of_name
+        from hush.experiment.auditing import cores, of_name
         from hush.experiment.config import resolved
 
-        with _progress("trials") as say:
-            found = of_name(resolved(scheme), noise or 1.0, clients or 6000, delta or 1e-5, trials, seed or 0, say)
+        told, spread = (noise or 1.0, clients or 6000, delta or 1e-5, trials, seed or 0), partial(cores, number=workers)
+        with counted("trials") as say:
+            found = of_name(resolved(scheme), *told, spread, say)
     _show(scheme, found.findings, found, json)
 
 
-def _trials(experiment: "Experiment", trials: int) -> "Audit":
-    from hush.experiment.auditing import of_scheme
+def _trials(experiment: "Experiment", trials: int, workers: int | None) -> "Audit":
+    from hush.experiment.auditing import cores, of_scheme
 
-    with _progress("trials") as say:
-        return of_scheme(experiment, trials, say)
+    with counted("trials") as say:
+        return of_scheme(experiment, trials, partial(cores, number=workers), say)
 
 
 def _canaries(run: Path, count: int) -> "list[Finding]":
@@ -105,7 +111,7 @@ def _canaries(run: Path, count: int) -> "list[Finding]":
     if federated.stored(run) is not None:
         raise Mistake("canaries are simulated, and this run was a federation's: leave --canaries out")
     wanted = config.over(config.read(run / "config.toml"), {"run.canaries": count}, "--canaries")
-    with TemporaryDirectory() as folder, _progress("training with canaries") as say:
+    with TemporaryDirectory() as folder, counted("training with canaries") as say:
         place = Path(folder) / "run"
         experiment = build(wanted)
         directory.open_directory(place, experiment.config, resume=False)
@@ -114,17 +120,18 @@ def _canaries(run: Path, count: int) -> "list[Finding]":
         return [one for one in audits.read(place) if one.attack.startswith(CANARY)]
 
 
-@contextmanager
-def _progress(what: str) -> "Iterator[Say]":
-    with Progress(
-        TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(), console=Console(stderr=True)
-    ) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+_MEANING = (
+    "Proven and shown are epsilons: the odds of a guess about one client (or record) may grow e^epsilon times."
+    " Shown: with this confidence no smaller one can hold; of n trials, about log(n) can be shown at most."
+    " A trial is a few rounds in which the client is known to be drawn: its epsilons are not those of a run."
+)
+_QUIET = "No alarm: no attack shows more than is proven. That is no proof, since a better attack may show more."
+_NONE = "Nothing is proven of this scheme, so that nothing that is shown is an alarm."
 
 
 def _show(name: str, findings: "Sequence[Finding]", found: "Audit", json: bool) -> None:
     from hush.privacy import findings as written
+    from hush.privacy.shown import shown as rounded
 
     others = [one for one in findings if one.alarm and one not in found.findings]
     alarms = [*found.alarms, *(f"{one.attack}: {written.row(one)['meaning']}" for one in others)]
@@ -132,16 +139,22 @@ def _show(name: str, findings: "Sequence[Finding]", found: "Audit", json: bool) 
         rows = [written.row(one) for one in findings]
         print(json_module.dumps({"of": name, "trials": found.trials, "findings": rows, "alarms": alarms}))
     else:
-        table = Table(title=f"{name}: what is proven, and what attacks show; {found.trials:,} trials in each world")
+        trials = f"{found.trials:,} trials with one client (or record), as many without it"
+        table = Table(title=f"{name}: what is proven, and what attacks show; {trials}")
         for head in ("attack", "view", "proven", "shown, at least", "confidence", "if"):
             table.add_column(head)
         for one in findings:
-            stated = "none" if one.stated is None else f"{one.stated:.2f}"
-            shown = "no limit" if one.shown == math.inf else f"{math.floor(100 * one.shown) / 100:.2f}"
+            stated = "none" if one.stated is None else rounded(one.stated)
+            shown = "no limit" if one.shown == math.inf else written.bound(one.shown)
             style = "bold red" if one.alarm else None
             words = (one.attack, one.view, stated, shown, written.sure(one.confidence), one.assumes or "")
             table.add_row(*words, style=style)
-        Console().print(table)
+        console = Console()
+        console.print(table)
+        console.print(_MEANING, highlight=False, markup=False)
+        if not alarms:
+            proven = any(one.stated is not None for one in findings)
+            console.print(_QUIET if proven else _NONE, highlight=False, markup=False)
     for sentence in alarms:
         notes = Console(stderr=True)
         notes.print(f"alarm: {sentence}", style="bold red", highlight=False, markup=False, soft_wrap=True)

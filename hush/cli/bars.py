@@ -1,4 +1,4 @@
-"""Bars for many runs at once, on standard error; a log gets a line now and then."""
+"""Bars of what takes its time, on standard error; a log gets a line now and then."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -8,6 +8,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 QUIET = 30.0  # seconds between two lines of a log
+SOON = 2.0  # seconds before the first one, of a count
+Count = Callable[[int, int], None]  # how many of how many are done
 Say = Callable[[str, str, int, int], None]  # of a run: its name, what it does, how many rounds of how many are done
 
 
@@ -41,3 +43,23 @@ def bars(total: int) -> Iterator[Say]:
                 reported[name] = time.monotonic()
 
         yield say
+
+
+@contextmanager
+def counted(what: str) -> Iterator[Count]:
+    """Says how far a count is."""
+    notes, due = Console(stderr=True), time.monotonic() + SOON
+    if not notes.is_terminal:
+
+        def line(done: int, total: int) -> None:
+            nonlocal due
+            if time.monotonic() > due:
+                notes.print(f"{what}: {done:,} of {total:,}", highlight=False, markup=False, soft_wrap=True)
+                due = time.monotonic() + QUIET
+
+        yield line
+        return
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=notes, transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

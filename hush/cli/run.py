@@ -21,14 +21,12 @@ from hush.privacy.shown import shown
 
 QUIET = 10.0  # seconds between two lines of progress where there is no terminal
 SOON = 2.0  # seconds before the first one, of what comes before the rounds
-
-
 WHAT, PRIVACY, TRAINING, FEDERATION, OUTPUT = "What", "Privacy", "Training", "Federation", "Output"
 
 
-def _option(key: str, panel: str, **more: Any) -> Any:
+def _option(key: str, panel: str, *names: str, **more: Any) -> Any:
     """The option of a setting, with the help of its declaration."""
-    return typer.Option(help=SETTINGS[key].help, rich_help_panel=panel, **more)
+    return typer.Option(*names, help=SETTINGS[key].help, rich_help_panel=panel, **more)
 
 
 def run(
@@ -76,6 +74,7 @@ def run(
             rich_help_panel=FEDERATION,
         ),
     ] = None,
+    exact: Annotated[bool, _option("run.exact", FEDERATION, "--exact")] = False,
     out: Annotated[
         Path | None, typer.Option(help="The run's directory; runs/NAME by default.", rich_help_panel=OUTPUT)
     ] = None,
@@ -123,6 +122,7 @@ def run(
             "sampling.kind": sampling,
             "sampling.cohort": cohort,
             "train.rate": rate,
+            "run.exact": exact or None,
             "run.canaries": 0 if audit else None,
             "run.rounds": rounds,
             "run.seed": seed,
@@ -136,8 +136,7 @@ def run(
         raise Mistake("--resume needs --out, the directory of the run to go on with")
     if same_cpu and not resume:
         raise Mistake("--same-cpu is for a run that goes on: add --resume, or leave it out")
-    trackers = log_to or []
-    feed.check(trackers)
+    feed.check(trackers := log_to or [])
     wanted = configured(experiment, options, out if resume else None)
     if resume and out is not None and experiment is not None and not (out / "config.toml").exists():
         Console(stderr=True).print(f"{out} holds no run yet: a new one begins there", style="dim", highlight=False)

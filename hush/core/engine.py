@@ -35,3 +35,8 @@ class Engine:
             float(torch.zeros(1, device=self.device))
         except Exception:
             raise Mistake(f"device={self.device!r} cannot be used here: choose cpu or what torch has") from None
+
+    @property
+    def layered(self) -> bool:
+        """Whether layers may be taken apart, on the CPU."""
+        return self.kind in (None, "lockstep") and self.device == "cpu"

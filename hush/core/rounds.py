@@ -11,6 +11,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from hush.core.clients import Clients, Opening, Order
+from hush.core.plans import planned
 from hush.core.protocols import named
 from hush.core.scheme import Scheme
 from hush.core.spec import Length, Members, Plan, Total
@@ -253,19 +254,16 @@ class _Loop:
     ) -> tuple[Total, Plan]:
         sampling, population = scheme.sampling, self.task.clients
         cohort: Members = sampling.draw(population, self.secret, number)
-        width = (state.weights if state.live is None else state.live).numel()
-        spec = scheme.specs(width, state.clip)[-1]
-        floor = round((1 - scheme.tolerance) * len(cohort), 9)  # 0.3 of 10 is 3, whatever the last bit
-        seats = self.seed.generator("seats", number).permutation(len(cohort)) if scheme.seated else None
-        mean = sampling.cohort(population)
-        pool = scheme.coordinates.pool(self.task.problem, self.seed)
-        plan = Plan(number, state.weights, state.live, mean, floor, spec.clip, seats, scheme.spare, pool, scheme.joint)
+        problem, mean = self.task.problem, sampling.cohort(population)
+        plan = planned(
+            scheme, problem, self.seed, number, state.weights, state.live, drawn=len(cohort), mean=mean, clip=state.clip
+        )
         event = scheme.event(plan, self.task, label)
         if event is not None:
             # On disk before anything leaves a client; an aborted round stays charged.
             self.ledger.record(event, self.replay or event in self.unasked)
         charges.append((event, cohort))
-        least = max(sampling.floor, spec.least)
+        least = max(sampling.floor, scheme.specs(scheme.width(plan), plan.clip)[-1].least)
         if len(cohort) < least:
             raise Aborted(f"round {number}: a cohort of {len(cohort)} is below the floor of {least}")
         # An abort is seen by everybody. That of a secure sum is accounted for by the dropout that was declared.

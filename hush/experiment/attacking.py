@@ -5,16 +5,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hush.audit.analytic import Analytic
+from hush.audit.analytic import Analytic, readable
+from hush.audit.chunks import Say
 from hush.audit.curves import Curve
 from hush.audit.dealing import Deal
-from hush.audit.inversion import Inversion, invert, picture
+from hush.audit.inversion import Attack, Inversion, invert, picture
 from hush.audit.matching import Matching
 from hush.audit.membership import Membership, Unit, membership
 from hush.audit.properties import Inference, repeated
 from hush.core.task import Task
 from hush.data import files
 from hush.errors import Mistake
+from hush.experiment.fronts import Plain
 from hush.experiment.report import page
 from hush.experiment.resolving import Experiment
 
@@ -33,13 +35,20 @@ def simulated(experiment: Experiment) -> Task:
 def inversion(experiment: Experiment, client: int) -> Inversion:
     """A client's rows from its first upload: read off a linear first layer, or matched where there is none."""
     task, train = simulated(experiment), experiment.config.train
-    try:
-        return invert(experiment.scheme, task, client, Analytic(), seed=experiment.config.run.seed)
-    except Mistake as mistake:
+    if experiment.scheme.featured and not isinstance(experiment.front, Plain):
+        raise Mistake(
+            "this run trains on public features of the rows, and no attack here goes back from features to rows: attack"
+            " a run of a network on the same data, say of fl-top-dp, or take hush audit property or membership"
+        )
+    attack: Attack = Analytic()
+    if not readable(task.layout, task.train.inputs[:1].numel()):
         if not train.rate or not train.steps:
-            raise mistake
+            raise Mistake(
+                "the first layer is not linear with a bias, so that rows are found by steps of gradient descent as the"
+                " clients', and this run has none: attack one with [train] rate and steps"
+            )
         attack = Matching(train.rate, train.steps)
-        return invert(experiment.scheme, task, client, attack, seed=experiment.config.run.seed)
+    return invert(experiment.scheme, task, client, attack, seed=experiment.config.run.seed)
 
 
 def keep(found: Inversion, run: Path) -> None:
@@ -49,7 +58,9 @@ def keep(found: Inversion, run: Path) -> None:
         page.write(run)
 
 
-def property_of_label(experiment: Experiment, label: int, repetitions: int) -> tuple[Inference, ...]:
+def property_of_label(
+    experiment: Experiment, label: int, repetitions: int, say: Say | None = None
+) -> tuple[Inference, ...]:
     """Whether a client holds a row of this class: from its upload, or from the sum where that is secure."""
     task = simulated(experiment)
     size = max(2, round(float(task.sizes.double().median())))
@@ -70,13 +81,14 @@ def property_of_label(experiment: Experiment, label: int, repetitions: int) -> t
         view="sum" if summed else "upload",
         cohort=CROWD if summed else round(experiment.scheme.sampling.cohort(task.clients)),
         seed=experiment.config.run.seed,
+        say=say,
     )
 
 
-def membership_of(experiment: Experiment, shadows: int, unit: Unit) -> Membership:
+def membership_of(experiment: Experiment, shadows: int, unit: Unit, say: Say | None = None) -> Membership:
     """As many trainings as shadows, each on half of the records or clients."""
     wanted = experiment.config.run
-    return membership(experiment.scheme, simulated(experiment), wanted.rounds, shadows, wanted.seed, unit=unit)
+    return membership(experiment.scheme, simulated(experiment), wanted.rounds, shadows, wanted.seed, unit=unit, say=say)
 
 
 class Rates(NamedTuple):

@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hush.audit.canaries import Canaries, WithCanaries
-from hush.audit.mechanism import Audit, Say, mechanism
+from hush.audit.chunks import Say, Spread, cores, threads
+from hush.audit.mechanism import Audit, mechanism
 from hush.audit.onerun import Scored
 from hush.catalogue.values import Settings
 from hush.core.clients import Clients
@@ -22,7 +24,7 @@ from hush.parts.stages import Clip
 from hush.privacy.events import Event
 from hush.privacy.views import views
 
-__all__ = ["CANARY", "SURE", "Audit", "Say", "Watch", "close", "of_name", "of_scheme"]
+__all__ = ["CANARY", "SURE", "Audit", "Say", "Watch", "close", "cores", "of_name", "of_scheme"]
 
 QUICK, TRIALS = 2_000, 20_000  # in each world: at the end of a run, and later
 CONFIDENCE, SURE = 0.99, 0.995  # of all trials together, and of each of the two findings of canaries
@@ -38,11 +40,11 @@ def close(experiment: Experiment, path: Path, state: State, events: Sequence[Eve
     stated = views(events, state.participation, delta, experiment.config.scheme.accountant)["model"]
     proven = stated if isinstance(stated, float) and experiment.scheme.private else None
     found = watch.scored(state).findings(canaries.attack, canaries.assumes, proven, delta, SURE)
-    trials = of_scheme(experiment, QUICK)
+    trials = of_scheme(experiment, QUICK, partial(threads, number=experiment.config.run.workers))
     audits.write(path, [*found, *trials.findings], trials.wrong)
 
 
-def of_scheme(experiment: Experiment, trials: int = TRIALS, say: Say | None = None) -> Audit:
+def of_scheme(experiment: Experiment, trials: int = TRIALS, spread: Spread = threads, say: Say | None = None) -> Audit:
     """Trials of the scheme of an experiment, which their findings name: their epsilons are not those of the run."""
     wanted = experiment.config
     found = mechanism(
@@ -53,18 +55,28 @@ def of_scheme(experiment: Experiment, trials: int = TRIALS, say: Say | None = No
         trials=trials,
         confidence=CONFIDENCE,
         seed=wanted.run.seed,
+        spread=spread,
         say=say,
     )
     return replace(found, findings=tuple(replace(one, attack=f"trial, {one.attack}") for one in found.findings))
 
 
 def of_name(
-    scheme: str, noise: float, clients: int, delta: float, trials: int, seed: int, say: Say | None = None
+    scheme: str,
+    noise: float,
+    clients: int,
+    delta: float,
+    trials: int,
+    seed: int,
+    spread: Spread = threads,
+    say: Say | None = None,
 ) -> Audit:
     """Trials of a scheme by name, at a clip bound of 1."""
     entry = own.entry(scheme)
     made = entry.scheme(Settings(sampling=entry.sampling, noise=noise, clip=Clip(1.0)))
-    return mechanism(made, clients, delta=delta, trials=trials, confidence=CONFIDENCE, seed=seed, say=say)
+    return mechanism(
+        made, clients, delta=delta, trials=trials, confidence=CONFIDENCE, seed=seed, spread=spread, say=say
+    )
 
 
 class Watch:

@@ -32,7 +32,8 @@ def sentence(run: Path) -> str:
     """What the canaries of a run showed."""
     found = read(run)[0]
     proven = "no epsilon is promised" if found.stated is None else f"{shown(found.stated)} is proven"
-    return f"{found.attack} show epsilon {findings.bound(found.shown)} or more, {proven}"
+    least = "nothing" if found.shown < 0.01 else f"epsilon {findings.bound(found.shown)} or more"
+    return f"{found.attack} show {least}, {proven}"
 
 
 def wrong(run: Path) -> list[str]:

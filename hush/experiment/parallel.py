@@ -1,12 +1,7 @@
-"""Many runs at once, a process for each: killed at any moment, the same command goes on."""
+"""A run of many, in a process of its own (hush.models.processes): killed at any moment, the same command goes on."""
 
-import contextlib
-import multiprocessing
-import os
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from multiprocessing.connection import Connection, wait
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,56 +14,7 @@ if TYPE_CHECKING:
     from hush.experiment.resolving import Experiment
 
 PATIENCE = 600.0  # seconds for an earlier process to finish its round
-Message = tuple[Any, ...]
-Steps = Callable[[Any, int], Iterator[Message]]  # of an order and a number of threads, in a process of its own
-Hear = Callable[[int, Message], None]  # the place of an order, and what its process says
 GONE = "its process ended without a word: run the command again to go on"
-
-
-def processes(orders: Sequence[Any], steps: Steps, number: int, hear: Hear) -> None:
-    """steps(order, threads) for each order, `number` at a time; `hear` gets all they say, and at its end ("gone",).
-
-    A mistake is ("failed", sentence). `steps` is a function of a module: a fresh process finds it there.
-    """
-    context, threads = multiprocessing.get_context("spawn"), max(1, (os.cpu_count() or 1) // number)
-    waiting, active = deque(range(len(orders))), dict[Connection, tuple[int, Any]]()
-    try:
-        while waiting or active:
-            while waiting and len(active) < number:
-                place = waiting.popleft()
-                ours, theirs = context.Pipe(duplex=False)
-                process = context.Process(target=_work, args=(theirs, steps, orders[place], threads), daemon=False)
-                process.start()
-                theirs.close()
-                active[ours] = place, process
-            for ready in wait(list(active)):
-                assert isinstance(ready, Connection)
-                place, process = active[ready]
-                try:
-                    message = ready.recv()
-                except EOFError:
-                    message = ("gone",)
-                    process.join()
-                    ready.close()
-                    del active[ready]
-                hear(place, message)
-    finally:
-        for ready, (_, process) in active.items():
-            ready.close()  # which ends a process after its round
-            process.join()
-
-
-def _work(pipe: Connection, steps: Steps, order: Any, threads: int) -> None:
-    """In a process of its own. Whoever waits for it may be gone: then it ends, after a round, with all on disk."""
-    import torch
-
-    torch.set_num_threads(1)  # on any number of cores: the last bits of a sum depend on it; hush's workers do not
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
-        try:
-            for message in steps(order, threads):
-                pipe.send(message)
-        except Mistake as mistake:
-            pipe.send(("failed", str(mistake)))
 
 
 def opened(wanted: Config, path: Path, threads: int) -> "Experiment":

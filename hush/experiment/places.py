@@ -15,5 +15,5 @@ def join(cluster: str, workers: int | None) -> int:
 def transport(run: RunTable, engine: Engine, cluster: str | None) -> Transport:
     """Where the clients of a run are trained."""
     if cluster is None:
-        return Simulated(run.block, workers=run.workers, engine=engine)
-    return Cluster(cluster, run.block, workers=run.workers, engine=engine)
+        return Simulated(run.block, workers=run.workers, engine=engine, exact=run.exact)
+    return Cluster(cluster, run.block, workers=run.workers, engine=engine, exact=run.exact)

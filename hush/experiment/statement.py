@@ -15,6 +15,7 @@ from hush.privacy.sums import IntegerSum
 from hush.privacy.views import paper_epsilon, unnoticed_epsilon, views
 from hush.privacy.warnings import warnings
 
+CANARIES = 0.1  # of the clients or records: more of them cost the model much
 _FIGURES = (
     "the figures of participation here, and those of the server, colluding and upload views, reveal the cohorts: they"
     " are for the server's side"
@@ -48,8 +49,8 @@ def facts(experiment: Experiment, state: State, events: Sequence[Event], seen: O
         assumptions=(
             *(() if sampling.kind == "once" else (_cohorts(experiment.scheme.secure),)),
             *((_SHARED,) if experiment.task.shared else ()),
-            *(() if experiment.canaries is None else (experiment.canaries.note,)),
         ),
+        canaries=None if experiment.canaries is None else experiment.canaries.note,
         noise_source=SYSTEM if experiment.deployed else SEED,
         uncovered=experiment.scheme.uncovered,
         unnoised=(
@@ -93,12 +94,27 @@ def planned(experiment: Experiment) -> list[str]:
     """The warnings that can be given before anything is trained: about clients, delta and the epsilon asked for."""
     wanted, clients = experiment.config.scheme, experiment.task.clients
     level = experiment.scheme.level
+    canaries = _many_canaries(experiment)
     if level is None:
-        return []
+        return canaries
     asked = [] if wanted.epsilon is None else [{"name": "model", "epsilon": wanted.epsilon}]
     units = int(experiment.task.sizes.sum()) if level == "record" else clients
     known = {"guarantee": level, "level": level, "population": clients, "units": units, "adversaries": asked}
-    return warnings({**known, "delta": wanted.delta or DELTA})
+    return [*warnings({**known, "delta": wanted.delta or DELTA}), *canaries]
+
+
+def _many_canaries(experiment: Experiment) -> list[str]:
+    """A run is for its model: what the audit takes from it is said before it begins."""
+    if experiment.canaries is None:
+        return []
+    count, kind = len(experiment.canaries.included), experiment.canaries.attack.removeprefix("canary ")
+    whole = int(experiment.task.sizes.sum()) if kind == "records" else experiment.task.clients
+    if count <= CANARIES * whole:
+        return []
+    return [
+        f"{count} of {whole:,} {kind} are canaries of the audit, and the model learns nothing of them: take fewer"
+        " (--set run.canaries=N), or leave --audit out and run hush audit RUN --canaries N afterwards"
+    ]
 
 
 def _cohorts(secure: bool) -> str:

@@ -18,7 +18,7 @@ class Cluster:
 
     `address`: "local" for processes of this machine, "auto" or HOST:PORT for a cluster that runs. `workers` of one core
     each, as many as the cluster has if not given. The data are placed once per node. What clients keep travels to the
-    worker and back. `block`, `lost` and `engine` are those of Simulated.
+    worker and back. `block`, `lost`, `engine` and `exact` are those of Simulated.
     """
 
     address: str = "local"
@@ -26,6 +26,7 @@ class Cluster:
     lost: Callable[[int, int], bool] | None = None
     workers: int | None = None
     engine: Engine = Engine()
+    exact: bool = False
 
     def __post_init__(self) -> None:
         check(self.block)
@@ -39,4 +40,4 @@ class Cluster:
         # Chosen here: each worker would measure for itself, and might find otherwise.
         engine = replace(self.engine, kind=self.engine.kind or choose(task.problem, task.population))
         placed = Task(task.model, task.loss, task.train, task.split, public=task.public)  # test rows are the server's
-        return Simulation(task, Actors.of(placed, number), engine, self.block, self.lost)
+        return Simulation(task, Actors.of(placed, number), engine, self.block, self.lost, self.exact)

@@ -2,8 +2,9 @@
 
 plan    header (56 bytes), the client's seat (4 bytes, only where the scheme has seats), live coordinates (4 bytes
         each, only where clients cannot derive them), weights (in the form of the scheme's downlink; none in round 1,
-        where every client has them from the public seed). For a secure sum the cohort stands before it: how many (4
-        bytes), and the number and the public key of each (40 bytes)
+        where every client has them from the public seed). For a secure sum the cohort stands before it: the version
+        of this list (1 byte), how many (4 bytes), and of each client how far its number is from the one before (a
+        byte, or more where it is 64 or farther), ascending; their keys are on the roster that all have
 upload  header (28 bytes), the number of the client's records (4 bytes, only where the mean is weighted by it), the
         numbers in the form that the scheme's last stage states (hush/core/packing.py)
 
@@ -16,8 +17,10 @@ import hashlib
 import math
 import struct
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,14 +28,14 @@ import torch
 from torch import Tensor
 
 from hush.core.packing import FLOATS, Form
-from hush.core.protocols import Coordinates, Roster, sent_down
+from hush.core.protocols import Coordinates, sent_down
 from hush.core.spec import Plan
 from hush.errors import Mistake, Refused
 
 PLAN = struct.Struct("<4sBBHIIIddd8s")
 UPLOAD = struct.Struct("<4sBBHII8s")
-CRC = SEAT = RECORDS = COUNT = struct.Struct("<I")
-MEMBER = struct.Struct("<Q32s")
+CRC = SEAT = RECORDS = struct.Struct("<I")
+COHORT, LISTED = struct.Struct("<BI"), 2  # version of the list, and how many are on it
 MAGIC, VERSION = b"hush", 2
 NOBODY = bytes(8)  # the charter of a simulation
 PLAN_HEADER, UPLOAD_HEADER = PLAN.size + CRC.size, UPLOAD.size + CRC.size
@@ -176,15 +179,15 @@ def unpack_upload(
         raise Refused(f"upload of round {round}: {mistake}: refused") from None
 
 
-def with_roster(plan: Message, people: Roster) -> Message:
-    """A plan behind the numbers and public keys of its cohort, which a secure sum needs: all of these are protocol."""
-    roster = COUNT.pack(len(people)) + b"".join(MEMBER.pack(*member) for member in people)
-    return Message(roster + plan.data, plan.protocol + len(roster))
+def with_cohort(plan: Message, cohort: Iterable[int]) -> Message:
+    """A plan behind the numbers of the clients that it goes to, which a secure sum needs: these are protocol."""
+    listed = _pack_cohort(cohort)
+    return Message(listed + plan.data, plan.protocol + len(listed))
 
 
-def counted(plan: Message, cohort: int) -> "Size":
-    """What `with_roster` takes for a cohort of so many, where nobody reads it."""
-    return Size(plan.payload, plan.protocol + COUNT.size + cohort * MEMBER.size)
+def counted(plan: Message, cohort: Iterable[int]) -> "Size":
+    """What `with_cohort` takes, where nobody reads it."""
+    return Size(plan.payload, plan.protocol + len(_pack_cohort(cohort)))
 
 
 class Size(NamedTuple):
@@ -194,13 +197,43 @@ class Size(NamedTuple):
     protocol: int
 
 
-def split_roster(data: bytes, most: int) -> tuple[bytes, Roster]:
-    """The plan, and the cohort that it goes to, of at most so many clients."""
-    count = COUNT.unpack(data[: COUNT.size])[0] if len(data) >= COUNT.size else 0
-    end = COUNT.size + count * MEMBER.size
-    if not 0 < count <= most or end > len(data):
+def split_cohort(data: bytes, most: int) -> tuple[bytes, tuple[int, ...]]:
+    """The plan, and the numbers of the clients that it goes to, ascending, at most so many; spelled in one way only."""
+    version, count = COHORT.unpack(data[: COHORT.size]) if len(data) >= COHORT.size else (0, 0)
+    if version != LISTED:
+        raise Refused(f"plan of {len(data)} bytes does not begin with a cohort of version {LISTED}: refused")
+    if not 0 < count <= most:
         raise Refused(f"plan of {len(data)} bytes names a cohort of {count}, and there are {most} clients: refused")
-    return data[end:], tuple(MEMBER.iter_unpack(data[COUNT.size : end]))
+    found, at, last = [], COHORT.size, 0
+    for _ in range(count):
+        step = shift = 0
+        while shift < 70:
+            if at >= len(data):
+                raise Refused(f"plan of {len(data)} bytes ends in its list of {count} clients: refused")
+            step |= (data[at] & 0x7F) << shift
+            at, shift = at + 1, shift + 7
+            if data[at - 1] < 0x80:
+                break
+        last += step >> 1 if step % 2 == 0 else -(step >> 1) - 1
+        found.append(last)
+    if any(one >= other for one, other in pairwise((-1, *found))):
+        raise Refused(f"plan of {len(data)} bytes names its {count} clients out of order, or one twice: refused")
+    if _pack_cohort(found) != data[:at]:  # steps with zeros at their end, or without an end
+        raise Refused(f"plan of {len(data)} bytes spells its list of {count} clients in a second way: refused")
+    return data[at:], tuple(found)
+
+
+def _pack_cohort(cohort: Iterable[int]) -> bytes:
+    """Steps from number to number, seven bits to a byte: the lowest of a step is its sign."""
+    packed, count, last = bytearray(), 0, 0
+    for number in cohort:
+        step = 2 * (number - last) if number >= last else 2 * (last - number) - 1
+        while step >= 0x80:
+            packed.append(step & 0x7F | 0x80)
+            step >>= 7
+        packed.append(step)
+        count, last = count + 1, number
+    return COHORT.pack(LISTED, count) + bytes(packed)
 
 
 def _seal(head: bytes, seat: bytes, *body: memoryview) -> Message:

@@ -138,7 +138,7 @@ class Worker:
         task, work = self.task(references[0]), self.work(references[1])
         kept: Memory = unpack(memory, own=True)
         found = work.train(task, block, kept)
-        if work.scheme.aggregator.exact:  # modulo 2^b, in any order
+        if work.scheme.aggregator.exact and not work.added:  # modulo 2^b, in any order
             found = found._replace(rows=found.rows.long().sum(0, keepdim=True))
         noted = Memory()
         noted.take_over(kept)
@@ -234,7 +234,7 @@ def _got(reference: Any) -> Any:
 
 
 def stream(orders: Sequence[Any], steps: Steps, number: int, hear: Hear) -> None:
-    """As hush.experiment.parallel.processes, with tasks of the cluster in place of processes.
+    """As hush.models.processes.stream, with tasks of the cluster in place of processes.
 
     One whose worker is lost is begun again: it is to go on from what it left.
     """

@@ -8,7 +8,7 @@ import torch
 
 from hush.core.clients import Opening, Order
 from hush.core.packing import FLOATS
-from hush.core.protocols import Roster, ServerRound
+from hush.core.protocols import ServerRound
 from hush.core.spec import Total, Uploads
 from hush.core.task import Registered
 from hush.errors import Aborted, Mistake, Refused
@@ -91,7 +91,7 @@ class Remote:
         announced = (*asked.announced, self.charter.encode()) if scheme.secure else ()
         asked = replace(asked, registered=self.enrolled.sizes, announced=announced, relay=self.relay)
         round = scheme.aggregator.open(asked, people, unpack)
-        waiting = {client: message.data for client, message in self._with_roster(sent, people).items()}
+        waiting = {client: message.data for client, message in self._with_cohort(sent, scheme.secure).items()}
         refused: list[str] = []
         answered = dict.fromkeys(cohort, False)
         try:
@@ -129,16 +129,15 @@ class Remote:
             client: same or messages.pack_plan(plan.to([place]), scheme.coordinates, form, mark)
             for place, client in enumerate(cohort)
         }
-        people = tuple((client, self.keys[client]) for client in cohort) if scheme.secure else ()
-        for place, message in enumerate(self._with_roster(sent, people).values()):
+        for place, message in enumerate(self._with_cohort(sent, scheme.secure).values()):
             if not scheme.baseline:
                 order.books.traffic.down(order.cohort[[place]], message)
         return sent
 
-    def _with_roster(self, plans: dict[int, Message], people: Roster) -> dict[int, Message]:
-        """The cohort before each plan; one that is all clients' is held once, however many they are."""
-        different = {id(plan): plan for plan in plans.values()} if people else {}
-        made = {which: messages.with_roster(plan, people) for which, plan in different.items()}
+    def _with_cohort(self, plans: dict[int, Message], secure: bool) -> dict[int, Message]:
+        """The cohort before each plan of a secure sum; one that is all clients' is held once, however many they are."""
+        different = {id(plan): plan for plan in plans.values()} if secure else {}
+        made = {which: messages.with_cohort(plan, plans) for which, plan in different.items()}
         return {client: made.get(id(plan), plan) for client, plan in plans.items()}
 
     def _count(self, order: Order, client: int, answer: bytes, payload: int) -> None:

@@ -78,6 +78,9 @@ class ClientSession:
         policy.agree(charter, scheme)
         if scheme.secure and (roster_digest(roster) != charter.roster or len(roster) != charter.population):
             raise Refused("the roster is not the charter's: who else is registered decides what a secure sum hides")
+        people = dict(roster)
+        if len(people) != len(roster):
+            raise Refused("the roster has a client's number twice: which key is that client's is not said")
         size = int(own.split.sizes[0])
         if scheme.level == "record" and size < charter.records:
             raise Refused(f"the charter counts on {charter.records} records at least, and this client has {size}")
@@ -88,7 +91,7 @@ class ClientSession:
             except Mistake as why:
                 raise Refused(f"the charter's scheme is refused: {why}") from why
         _try(problem, own)
-        self._lock, self._people = Lock(), set(roster)
+        self._lock, self._people = Lock(), people
         self.charter, self.policy, self.memory, self.ledger = charter, policy, Memory(), ledger
         self._scheme, self._problem, self._own, self._draws = scheme, problem, own, draws
         self._identity, self._engine, self._claims = identity, engine, claims
@@ -125,9 +128,10 @@ class ClientSession:
         """The first message of a round: the plan, and of a secure sum its cohort."""
         roster: Roster = ()
         if self._scheme.secure:
-            data, roster = messages.split_roster(data, largest(self._scheme, self.charter.population))
-            if not self._people.issuperset(roster):
+            data, cohort = messages.split_cohort(data, largest(self._scheme, self.charter.population))
+            if not self._people.keys() >= set(cohort):
                 raise Refused("the cohort has clients that are not on the charter's roster: refused")
+            roster = tuple((client, self._people[client]) for client in cohort)
         self.memory.discard()  # of a round whose upload nobody said was taken
         if self._notebook is not None and taken is not None:
             self.memory = self._notebook.turn(taken)

@@ -27,12 +27,16 @@ class Simulated:
     with the cohort. One upload of a round is packed, and its bytes count for every client, since all uploads of a round
     have one size; a test holds the counts equal to Loopback's. `lost(round, client)` says which clients drop out
     before they upload.
+
+    Where a sum of the uploads is all that is asked for, blocks are added as they are trained, and noise whose shares
+    add up to noise of the same kind is drawn once. `exact` makes each upload as a client on a network would.
     """
 
     block: int | None = None
     lost: Callable[[int, int], bool] | None = None
     workers: int | None = None
     engine: Engine = Engine()
+    exact: bool = False
 
     def __post_init__(self) -> None:
         check(self.block)
@@ -42,7 +46,7 @@ class Simulated:
         """The clients of a task."""
         # A device other than the CPU is busy enough with one thread.
         number = self.workers if self.engine.device == "cpu" else 1
-        return Simulation(task, Threads(task, number), self.engine, self.block, self.lost)
+        return Simulation(task, Threads(task, number), self.engine, self.block, self.lost, self.exact)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import torch
 # Which kernels the libraries choose follows from these lines of the first processor,
 _PROCESSOR = ("vendor_id", "cpu family", "model", "model name", "cache size", "flags", "CPU part", "Features")
 # and from these variables.
-_LIMITS = (
+LIMITS = (
     "MKL_ENABLE_INSTRUCTIONS",
     "MKL_CBWR",
     "ONEDNN_MAX_CPU_ISA",
@@ -21,17 +21,20 @@ _LIMITS = (
     "OPENBLAS_CORETYPE",
     "NPY_DISABLE_CPU_FEATURES",
 )
+# Raised whenever the same configuration gives other numbers than it did before, by this project's own doing.
+_ARITHMETIC = 2
 
 
 def kernels() -> str:
     """The processor with its vector instructions, the libraries, their threads, and what limits them."""
     words = [
         f"{_processor(Path('/proc/cpuinfo'))} {torch.backends.cpu.get_cpu_capability()}",
+        f"arithmetic {_ARITHMETIC}",
         f"torch {torch.__version__}",
         f"numpy {np.__version__}",
         f"scipy {scipy.__version__}",
         f"math threads {torch.get_num_threads()}",
-        *(f"{name}={os.environ[name]}" for name in _LIMITS if name in os.environ),
+        *(f"{name}={os.environ[name]}" for name in LIMITS if name in os.environ),
     ]
     return ", ".join(words)
 

@@ -67,6 +67,8 @@ def _stated(facts: Facts) -> dict[str, Any]:
         "unnoised": list(facts.unnoised),
         "result": facts.result,
     }
+    if facts.canaries is not None:
+        common["canaries"] = facts.canaries
     if facts.secure is not None:
         common["secure"] = {"protocol": facts.secure, "servers": facts.servers, "corrupt": facts.corrupt}
     if not facts.private:

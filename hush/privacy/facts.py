@@ -53,7 +53,7 @@ class Facts:
     servers, corrupt: see SecureSum; simulated is one that is not full. tolerance: the part of a cohort that shares of
     noise are not sized for. dropout: the declared probability that a drawn client drops out; slack: what of a round's
     delta an abort takes under it. units: how many clients, or records, one of which is protected. result, clipping: see
-    hush.experiment.outcome. audit: what attacks on the run showed.
+    hush.experiment.outcome. audit: what attacks on the run showed; canaries: which of its clients or records were its.
     """
 
     scheme: str
@@ -85,6 +85,7 @@ class Facts:
     paper_how: str | None = None
     integers: sums.IntegerSum | None = None
     secure: sums.Secure | None = None
+    canaries: str | None = None
     servers: int = 1
     corrupt: float = 0.0
     tolerance: float = 0.0

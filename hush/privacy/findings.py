@@ -56,8 +56,8 @@ def bound(value: float | str) -> str:
 
 
 def sure(confidence: float) -> str:
-    """A confidence in percent: 95 %."""
-    return f"{100 * confidence:.6g} %"
+    """A confidence in percent, rounded down: 95 %, 99.88 %."""
+    return f"{math.floor(1e4 * confidence + 1e-6) / 100:g} %"
 
 
 def _meaning(finding: Finding) -> str:

@@ -11,7 +11,7 @@ UNAUDITED = "no audit was run: hush audit RUN"
 SHOWN = (
     "shown: with this confidence, no epsilon below it can hold; infinite: what was looked for was recovered exactly. It"
     " stays below what is proven, or there is an alarm; a better attack may show more. A trial is a few rounds in which"
-    " the client is known to be drawn: its epsilons, proven and shown, are larger than those of the run above"
+    " the client is known to be drawn: its epsilons, proven and shown, are of these rounds, not of the run above"
 )
 _COMPARED = "For comparison: it is not what this run promises"
 _DRAWN = {
@@ -58,6 +58,8 @@ def sections(card: Mapping[str, Any]) -> Sections:
     cohort = f"{many} of {card['population']} clients a round, {_DRAWN[card['sampling']]}"
     facts.append(("Rounds", f"{card['rounds']}, {cohort}: the round's cohort"))
     facts.append(("Took part", _joined(card["participation"])))
+    if card.get("canaries"):
+        facts.append(("Canaries", card["canaries"]))
     if card.get("secure"):
         facts.append(("Secure sum", sums.protocol(card["secure"])))
     if private:

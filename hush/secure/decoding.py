@@ -1,4 +1,4 @@
-"""Shamir's secrets from shares of which some are wrong: decoding of a Reed-Solomon code, over p = 2^255 - 19.
+"""Shamir's secrets from shares of which some are wrong: decoding of a Reed-Solomon code, over p = 2^128 - 159.
 
 n points (x_i, y_i), right where y_i = f(x_i) for one polynomial f of degree below k. With w_i = 1 / prod (x_i - x_j)
 
@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from hush.secure.keys import P
+P = 2**128 - 159  # the largest prime below 2^128
 
 Points = Mapping[int, int]  # y by x, with 0 < x < p
 Poly = list[int]  # coefficients, the lowest first
@@ -51,6 +51,22 @@ def agree(points: Points, k: int) -> bool:
     return _on_one(xs, points, k, _weights(xs))
 
 
+def extend(xs: Sequence[int], rows: Sequence[Sequence[int]], others: Sequence[int]) -> list[list[int]]:
+    """For each row of n values at the xs, all small, its polynomial of degree below n at the others.
+
+    f(x) = prod (x - x_i) sum w_i y_i / (x - x_i): the factors are the same for all rows.
+    """
+    weights, found = _weights(xs), [[0] * len(others) for _ in rows]
+    inverses = _inverses(range(1, max(abs(other - x) for other in others for x in (min(xs), max(xs))) + 1))
+    for at, other in enumerate(others):
+        whole = math.prod([other - x for x in xs]) % P
+        parts = [w * inverses[abs(other - x) - 1] % P for x, w in zip(xs, weights, strict=True)]
+        signed = [part if other > x else -part for x, part in zip(xs, parts, strict=True)]
+        for row, values in zip(found, rows, strict=True):
+            row[at] = whole * sum(part * value for part, value in zip(signed, values, strict=True)) % P
+    return found
+
+
 def gao(points: Points, k: int) -> Poly | None:
     """The k coefficients of the polynomial that all but (n - k) // 2 points are on, or None where there is none."""
     xs = list(points)
@@ -72,7 +88,7 @@ def _on_one(xs: Sequence[int], points: Points, k: int, weights: Sequence[int]) -
     """
     if len(xs) == k:
         return True
-    listed = b"".join(x.to_bytes(32, "little") + points[x].to_bytes(32, "little") for x in xs)
+    listed = b"".join(x.to_bytes(16, "little") + points[x].to_bytes(16, "little") for x in xs)
     s, power = int.from_bytes(hashlib.sha512(listed).digest(), "little") % P, len(xs) - k - 1
     return sum(w * points[x] * pow(x + s, power, P) for x, w in zip(xs, weights, strict=True)) % P == 0
 

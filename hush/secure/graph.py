@@ -44,7 +44,10 @@ def ring(seats: Sequence[int], degree: int) -> tuple[tuple[int, ...], ...]:
 
 
 def quorum(n: int, dropout: float, corrupt: float) -> int:
-    """The threshold: everyone but the lost, as long as no two sets of survivors can get so many signatures."""
+    """The threshold: everyone but the lost, as long as no two sets of so many can be signed where everybody signs.
+
+    2 threshold > n + C, with C = corrupt n that sign both. In a ring a committee signs, and counts on `degree` too.
+    """
     if not (0 <= dropout < 1 and 0 <= corrupt < 1):
         raise Mistake(f"dropout={dropout} and corrupt={corrupt} must be from 0 to 1, and less than 1")
     found, helpers = n - _part(n, dropout), _part(n, corrupt)

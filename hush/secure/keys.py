@@ -8,6 +8,7 @@ import hashlib
 import os
 import threading
 from collections.abc import Callable, MutableMapping
+from dataclasses import dataclass
 
 from cryptography.exceptions import InvalidSignature, InvalidTag
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -19,9 +20,11 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from hush.errors import Mistake
+from hush.secure.shares import element
 
 Draw = Callable[[int], bytes]  # so many secret bytes: os.urandom, or a repeatable one in a simulation
-P = 2**255 - 19  # of the curve, and of the field in which secrets are shared
+P = 2**255 - 19  # of the curve
+PAIR, CHECK = 16, 8  # bytes of the secret of a pair's mask, and of a check of it
 _NONCE = bytes(12)
 _DOMAIN = b"hush secure sum 1: "
 _CLAIMS = threading.Lock()  # of all identities: two objects may share one record of claims
@@ -118,15 +121,40 @@ def agree(key: X25519PrivateKey, peer: bytes) -> bytes:
         raise Mistake("a public key is a point of low order, with which everybody shares the same secret") from None
 
 
-def derive(secret: bytes, digest: bytes, purpose: bytes, *seats: int) -> bytes:
-    """32 bytes for one purpose, HKDF-SHA256 with the digest as salt; purpose and seats are its info."""
+def derive(secret: bytes, digest: bytes, purpose: bytes, *seats: int, length: int = 32) -> bytes:
+    """Bytes for one purpose, HKDF-SHA256 with the digest as salt; purpose and seats are its info."""
     info = _DOMAIN + purpose + b"".join(seat.to_bytes(4, "little") for seat in seats)
-    return HKDF(algorithm=SHA256(), length=32, salt=digest, info=info).derive(secret)
+    return HKDF(algorithm=SHA256(), length=length, salt=digest, info=info).derive(secret)
 
 
-def pair_key(agreed: bytes, digest: bytes, one: int, other: int) -> bytes:
+@dataclass(frozen=True)
+class Agreement:
+    """What a client has in common with a neighbour: the secret of their mask, and shares.
+
+    `dealt` are those that the neighbour holds of this client's two secrets, `held` those that this client holds of the
+    neighbour's: of the seed, then of the lock. None of the five reveals anything of another.
+    """
+
+    mask: bytes
+    dealt: tuple[bytes, bytes]
+    held: tuple[bytes, bytes]
+
+
+def pair(agreed: bytes, digest: bytes, own: int, other: int) -> Agreement:
+    """All that two seats derive from what they agreed on; one's `dealt` is the other's `held`."""
+    found = derive(agreed, digest, b"pair", min(own, other), max(own, other), length=PAIR + 4 * 32)
+    low, high = ((element(found[at : at + 32]), element(found[at + 32 : at + 64])) for at in (PAIR, PAIR + 64))
+    return Agreement(found[:PAIR], *((low, high) if own < other else (high, low)))
+
+
+def pair_key(secret: bytes, digest: bytes, one: int, other: int) -> bytes:
     """The key of the mask that two seats share, the same for both."""
-    return derive(agreed, digest, b"pair mask", min(one, other), max(one, other))
+    return derive(secret, digest, b"pair mask", min(one, other), max(one, other))
+
+
+def pair_check(secret: bytes, digest: bytes, one: int, other: int) -> bytes:
+    """What one of two seats says of the secret of their mask, so that what the other sealed can be held against it."""
+    return derive(secret, digest, b"pair check", min(one, other), max(one, other), length=CHECK)
 
 
 def self_key(seed: bytes, digest: bytes, seat: int) -> bytes:
@@ -135,7 +163,7 @@ def self_key(seed: bytes, digest: bytes, seat: int) -> bytes:
 
 
 def commitment(seed: bytes, digest: bytes, seat: int) -> bytes:
-    """What the server can hold a rebuilt seed against; it reveals nothing of 255 random bits."""
+    """What the server can hold a rebuilt seed against; it reveals nothing of 128 random bits."""
     return hashlib.sha256(_DOMAIN + b"commitment" + digest + seat.to_bytes(4, "little") + seed).digest()
 
 

@@ -1,34 +1,36 @@
 """The messages of a secure sum: a header, a body, and of clients a signature. What is not exactly right is refused.
 
     phase       to the client                           from the client
-    advertise   -                                       sealing key, mask key
-    share       each neighbour's seat, keys, signature  commitment to the seed, a box for each of these neighbours
-    mask        each neighbour's seat, its box          the masked numbers, packed
-    consent     who survived                            the same
-    unmask      who signed, their signatures            which shares it has, one for each neighbour
+    advertise   -                                       a fresh public key
+    share       which neighbours did, keys, signatures  commitment to the seed, public values of two sharings, a box
+    mask        which neighbours did                    the masked numbers, packed
+    consent     who survived                            nothing but its signature
+    unmask      who of the committee signed, signatures one share for each neighbour, a check for each that is gone
 
 A header has magic, version, phase, the client's seat and the first 8 bytes of the digest of the terms, so that a
 stray message gets a clear refusal. The signature covers the whole digest, phase, seat, the body of the message that is
-answered, and the body: a client that was asked something else than the server asked is refused. Sets of seats are bits,
-the lowest first. Little-endian.
+answered, and the body: a client that was asked something else than the server asked is refused. Sets are bits, the
+lowest first: of the cohort's seats, of the client's neighbours, or of the committee, ascending. Little-endian.
 """
 
 import hashlib
 import struct
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
 
 from hush.errors import Mistake
-from hush.secure.keys import Identity, verify
+from hush.secure.keys import PAIR, Identity, verify
+from hush.secure.shares import LENGTH, numbers
 from hush.secure.terms import Terms
 
 HEAD = struct.Struct("<3sBBI8s")
-ADVERT = struct.Struct("<I32s32s64s")  # seat, sealing key, mask key, signature
-BOX = struct.Struct("<I80s")  # seat, two sealed shares
-KEYS, SEALED, SIGNATURE, COMMITMENT, SEED = 64, BOX.size - 4, 64, 32, 32
-UP, DOWN, VERSION = b"hsu", b"hsd", 1
+ADVERT = struct.Struct("<32s64s")  # key, signature
+KEY, SIGNATURE, COMMITMENT, TAG, SEED = 32, 64, 32, 16, 32
+UP, DOWN, VERSION = b"hsu", b"hsd", 2
 
 
 class Phase(IntEnum):
@@ -97,15 +99,53 @@ def unpack_set(body: bytes, count: int) -> list[int]:
     return found
 
 
-def entries(form: struct.Struct, body: bytes, allowed: Iterable[int]) -> dict[int, tuple[bytes, ...]]:
-    """What is listed for each seat; seats must ascend and be among those allowed."""
-    if len(body) % form.size:
-        raise Mistake(f"a list of {form.size} bytes each cannot have {len(body)}")
-    rows = list(form.iter_unpack(body))
-    seats = [row[0] for row in rows]
-    if sorted(set(seats)) != seats or not set(seats) <= set(allowed):
-        raise Mistake("a list names a seat twice, out of order, or one that is not expected")
-    return {row[0]: row[1:] for row in rows}
+def pack_some(some: Iterable[int], seats: Sequence[int]) -> bytes:
+    """Which of these seats, ascending, some are."""
+    return pack_set((bisect_left(seats, seat) for seat in some), len(seats))
+
+
+def unpack_some(body: bytes, seats: Sequence[int]) -> list[int]:
+    """The seats again."""
+    return [seats[i] for i in unpack_set(body, len(seats))]
+
+
+def listed(body: bytes, seats: Sequence[int], size: int) -> dict[int, bytes]:
+    """Which of these seats are meant, then `size` bytes for each of them."""
+    end = (len(seats) + 7) // 8
+    found = unpack_some(body[:end], seats)
+    if len(body) != end + size * len(found):
+        raise Mistake(f"a list of {len(found)} times {size} bytes cannot have {len(body) - end}")
+    return {seat: body[end + size * i : end + size * (i + 1)] for i, seat in enumerate(found)}
+
+
+@dataclass(frozen=True)
+class Dealt:
+    """What a client publishes in the share phase: sealed in the box is the secret of each neighbour's mask."""
+
+    commitment: bytes
+    of_seed: bytes
+    of_lock: bytes
+    box: bytes
+
+    @classmethod
+    def length(cls, holders: int, threshold: int) -> int:
+        """Bytes of it among so many neighbours, of whom `threshold` open either secret."""
+        return COMMITMENT + 2 * LENGTH * (holders - threshold) + PAIR * holders + TAG
+
+    @classmethod
+    def read(cls, body: bytes, holders: int, threshold: int) -> "Dealt":
+        """From the message; another length, or what is no number of the field, is refused."""
+        if len(body) != cls.length(holders, threshold):
+            raise Mistake(f"it must share its secrets among {holders} neighbours, so that {threshold} open them")
+        first = COMMITMENT + LENGTH * (holders - threshold)
+        second = first + LENGTH * (holders - threshold)
+        found = cls(body[:COMMITMENT], body[COMMITMENT:first], body[first:second], body[second:])
+        numbers(found.of_seed + found.of_lock)
+        return found
+
+    def pack(self) -> bytes:
+        """As it is sent."""
+        return self.commitment + self.of_seed + self.of_lock + self.box
 
 
 def _head(way: bytes, terms: Terms, phase: Phase, seat: int) -> bytes:
@@ -126,5 +166,5 @@ def _body(way: bytes, terms: Terms, phase: Phase, seat: int, data: bytes) -> byt
 
 
 def _words(terms: Terms, phase: Phase, seat: int, asked: bytes, body: bytes) -> bytes:
-    head = b"hush secure sum 1: message" + terms.digest + bytes([phase]) + seat.to_bytes(4, "little")
+    head = b"hush secure sum 2: message" + terms.digest + bytes([phase]) + seat.to_bytes(4, "little")
     return head + hashlib.sha256(asked).digest() + hashlib.sha256(body).digest()

@@ -12,20 +12,10 @@ import numpy as np
 from hush.errors import Aborted, Mistake
 from hush.secure import bits, masks, shares
 from hush.secure.bits import Words
-from hush.secure.keys import agree, commitment, pair_key, private, public, self_key
-from hush.secure.messages import (
-    ADVERT,
-    BOX,
-    COMMITMENT,
-    KEYS,
-    SEALED,
-    Phase,
-    open_at_server,
-    pack_set,
-    to_client,
-    unpack_set,
-)
+from hush.secure.keys import CHECK, PAIR, agree, commitment, pair_check, pair_key, private, self_key, unseal
+from hush.secure.messages import KEY, Dealt, Phase, open_at_server, pack_set, pack_some, to_client
 from hush.secure.refusals import Refusals
+from hush.secure.shares import LENGTH, Sharing
 from hush.secure.tally import GRAPH, Tally
 from hush.secure.terms import MASKED, Terms
 from hush.secure.turns import alone
@@ -60,10 +50,10 @@ class Server:
         self.tally = Tally(GRAPH, len(terms.cohort))
         self._asked = dict.fromkeys(range(len(terms.cohort)), b"")  # who may answer in this phase, and what
         self._got: dict[int, tuple[bytes, bytes]] = {}  # body and signature of this phase; masked numbers are summed
-        self._adverts: dict[int, tuple[bytes, bytes]] = {}
-        self._commitments: dict[int, bytes] = {}
+        self._holders: dict[int, list[int]] = {}  # of each that advertised, the neighbours that did
+        self._dealt: dict[int, Dealt] = {}
         self._partners: dict[int, list[int]] = {}  # of each that shared, the neighbours that did
-        self._survivors: list[int] = []
+        self._survivors: set[int] = set()
         self._sum: Words = np.zeros(terms.size, bits.word(terms.bits))
 
     @property
@@ -118,94 +108,86 @@ class Server:
         if self.phase is not Phase.UNMASK:
             raise Mistake(f"the server is at phase {self.phase.word}: only the unmask phase can be finished")
         sent: dict[int, dict[int, bytes]] = {seat: {} for seat in self._partners}
+        checks: dict[int, dict[int, bytes]] = {seat: {} for seat in self._partners}
         for holder, (body, _) in self._got.items():
-            for seat, share in self._told(holder, body).items():
-                sent[seat][holder] = share
+            for kind, told in zip((sent, checks), self._told(holder, body), strict=True):
+                for seat, value in told.items():
+                    kind[seat][holder] = value
         self.phase, self._got = Phase.CLOSED, {}
-        alive = set(self._survivors)
-        # All secrets first: where one is missing, no mask is taken away.
+        alive = self._survivors
+        # All secrets first: where one is missing, or not right, no mask is taken away.
         off: dict[int, list[int]] = defaultdict(list)
         try:
             secrets = {seat: self._secret(seat, sent[seat], seat in alive, off) for seat in self._partners}
+            pairs = {seat: self._behind(seat, secrets[seat], checks[seat]) for seat in secrets if seat not in alive}
         except Aborted as why:
             self._name(off)
             why.refused = tuple(self.refused)
             raise
         self._name(off)
         plus: list[bytes] = []
-        minus: list[bytes] = []
-        for seat, secret in secrets.items():
-            if seat in alive:
-                minus.append(self_key(secret, self.terms.digest, seat))
-                continue
-            own = private(secret)
-            for other in alive.intersection(self._partners[seat]):
-                agreed = agree(own, self._adverts[other][0][32:])
-                key = pair_key(agreed, self.terms.digest, seat, other)
+        minus = [self_key(secrets[seat], self.terms.digest, seat) for seat in sorted(alive)]
+        for seat, found in pairs.items():
+            for other, shared in found.items():
+                key = pair_key(shared, self.terms.digest, seat, other)
                 (minus if other < seat else plus).append(key)  # the lower seat of a pair had added it
         masks.add(self._sum, plus, minus)
         total = masks.residues(self._sum, self.terms.bits, self.terms.size)
         by_name = {self._names([holder])[0]: self._names(seats) for holder, seats in sorted(off.items())}
-        return Opened(total, self._names(self._survivors), by_name)
+        return Opened(total, self._names(sorted(alive)), by_name)
 
     def _check(self, seat: int, body: bytes) -> None:
         """Whether a signed body is what the phase asks for; masked numbers are added to the sum."""
-        n = len(self.terms.cohort)
         match self.phase:
             case Phase.ADVERTISE:
-                if len(body) != KEYS or body[:32] == body[32:]:
-                    raise Mistake("it must advertise two different keys of 32 bytes")
-                for key in (body[:32], body[32:]):
-                    agree(_ANY, key)  # refuses points of low order
+                if len(body) != KEY:
+                    raise Mistake(f"it must advertise a key of {KEY} bytes")
+                agree(_ANY, body)  # refuses points of low order
             case Phase.SHARE:
-                if len(body) != COMMITMENT + SEALED * len(self._partners[seat]):
-                    raise Mistake(f"it must have a box for each of {len(self._partners[seat])} neighbours")
+                Dealt.read(body, len(self._partners[seat]), self.terms.shares)
             case Phase.MASK:
                 self._sum += bits.unpack(body, self.terms.size, self.terms.bits)
             case Phase.CONSENT:
-                if body != pack_set(self._survivors, n):
+                if body:
                     raise Mistake("it signed another set of survivors")
             case _:
                 self._told(seat, body)
 
-    def _told(self, holder: int, body: bytes) -> dict[int, bytes]:
-        """The share of each neighbour that a client sends."""
-        partners, end = self._partners[holder], (len(self._partners[holder]) + 7) // 8
-        held = unpack_set(body[:end], len(partners))
-        if len(body) != end + shares.LENGTH * len(held):
-            raise Mistake(f"it must have 32 bytes for each of the {len(held)} shares that it sends")
-        found = {partners[i]: body[end + 32 * at : end + 32 * at + 32] for at, i in enumerate(held)}
-        for share in found.values():
-            shares.number(share)
-        return found
+    def _told(self, holder: int, body: bytes) -> tuple[dict[int, bytes], dict[int, bytes]]:
+        """What a client sends: the share of each neighbour, and the check of its mask with each that dropped out."""
+        partners = self._partners[holder]
+        gone = [seat for seat in partners if seat not in self._survivors]
+        end = LENGTH * len(partners)
+        if len(body) != end + CHECK * len(gone):
+            raise Mistake(
+                f"it must have {LENGTH} bytes for each of the {len(partners)} shares that it sends, and {CHECK} for"
+                f" each of the {len(gone)} neighbours that dropped out"
+            )
+        shares.numbers(body[:end])
+        return _cut(body[:end], partners, LENGTH), _cut(body[end:], gone, CHECK)
 
     def _close_advertise(self, got: dict[int, tuple[bytes, bytes]]) -> dict[int, bytes]:
-        self._adverts = got
         self._partners = self._near(set(got), "advertised keys")
         return {
-            seat: b"".join(ADVERT.pack(other, got[other][0][:32], got[other][0][32:], got[other][1]) for other in near)
+            seat: pack_some(near, self.terms.near(seat)) + b"".join(b"".join(got[other]) for other in near)
             for seat, near in self._partners.items()
         }
 
     def _close_share(self, got: dict[int, tuple[bytes, bytes]]) -> dict[int, bytes]:
-        before, self._partners = self._partners, self._near(set(got), "shared their secrets")
-        self._commitments = {seat: body[:COMMITMENT] for seat, (body, _) in got.items()}
-
-        def box(sender: int, receiver: int) -> bytes:
-            start = COMMITMENT + SEALED * bisect_left(before[sender], receiver)
-            return BOX.pack(sender, got[sender][0][start : start + SEALED])
-
-        return {seat: b"".join(box(other, seat) for other in near) for seat, near in self._partners.items()}
+        self._holders, self._partners = self._partners, self._near(set(got), "shared their secrets")
+        least = self.terms.shares
+        self._dealt = {seat: Dealt.read(body, len(self._holders[seat]), least) for seat, (body, _) in got.items()}
+        return {seat: pack_some(near, self.terms.near(seat)) for seat, near in self._partners.items()}
 
     def _close_mask(self, got: dict[int, tuple[bytes, bytes]]) -> dict[int, bytes]:
-        self._survivors = list(got)
+        self._survivors = set(got)
         self._enough(got, self._partners, MASKED)
         return dict.fromkeys(got, pack_set(got, len(self.terms.cohort)))
 
     def _close_consent(self, got: dict[int, tuple[bytes, bytes]]) -> dict[int, bytes]:
         self._enough(got, self._partners, "signed the survivors")
-        signers = list(got)[: self.terms.threshold]  # as many as each client needs
-        body = pack_set(signers, len(self.terms.cohort)) + b"".join(got[seat][1] for seat in signers)
+        signers = [seat for seat in self.terms.committee if seat in got][: self.terms.consents]
+        body = pack_some(signers, self.terms.committee) + b"".join(got[seat][1] for seat in signers)
         return dict.fromkeys(got, body)
 
     def _near(self, seats: set[int], what: str) -> dict[int, list[int]]:
@@ -215,12 +197,12 @@ class Server:
         return near
 
     def _enough(self, seats: Collection[int], near: dict[int, list[int]], what: str) -> None:
-        """At least the threshold, and for every client whose masks are in play enough neighbours to open a secret."""
-        if why := self.terms.lack(seats, near.items(), what):
+        """At least the threshold, for every client whose masks are in play enough neighbours, and enough to sign."""
+        if why := self.terms.lack(seats, near.items(), what) or self.terms.unsigned(seats, what):
             self._abort(why)
 
     def _secret(self, seat: int, sent: dict[int, bytes], alive: bool, off: dict[int, list[int]]) -> bytes:
-        """The seed of a survivor, or the mask key of one that dropped out, held against what it had shown of it.
+        """The seed of a survivor, or the lock of one that dropped out, held against what it had shown of it.
 
         Wrong shares are corrected, and `off` gets who sent them. An abort accuses nobody of what another may have done.
         """
@@ -228,17 +210,21 @@ class Server:
         if count < least:
             self._abort(f"{count} neighbours send a share of client {name}, and {least} are needed")
 
+        dealt, near = self._dealt[seat], self.terms.near(seat)
+        sharing = Sharing(least, dealt.of_seed if alive else dealt.of_lock)
+
         def fits(secret: bytes) -> bool:
             if alive:
-                return commitment(secret, self.terms.digest, seat) == self._commitments[seat]
-            return public(private(secret)) == self._adverts[seat][0][32:]
+                return commitment(secret, self.terms.digest, seat) == dealt.commitment
+            return self._opened(seat, secret) is not None
 
-        if joined := shares.join(sent, least, fits):
-            for holder in joined.off:
-                off[holder].append(seat)
+        by_place = {bisect_left(near, holder): share for holder, share in sent.items()}
+        if joined := shares.join(sharing, by_place, fits):
+            for place in joined.off:
+                off[near[place]].append(seat)
             return joined.secret
         spare = count - least
-        if shares.consistent(sent, least):
+        if shares.consistent(sharing, by_place):
             self._abort(
                 f"the {count} shares sent of client {name} agree with one another and not with what it showed of its"
                 f" secret: it is at fault, or at least {spare + 1} of those who sent them are"
@@ -247,6 +233,25 @@ class Server:
             f"the {count} shares sent of client {name} do not give its secret: more than {max(spare // 2, 1)} of those"
             " who sent them are at fault, or it is itself"
         )
+
+    def _opened(self, seat: int, lock: bytes) -> bytes | None:
+        """What a client sealed with this lock."""
+        return unseal(lock, self.terms.digest, seat, seat, self._dealt[seat].box)
+
+    def _behind(self, seat: int, lock: bytes, checks: Mapping[int, bytes]) -> dict[int, bytes]:
+        """The secret of the mask that a client has with each survivor near it, held against the survivor's check.
+
+        A survivor that was lost since sent none: there what was sealed is all that is known.
+        """
+        sealed, digest = _cut(self._opened(seat, lock) or b"", self._holders[seat], PAIR), self.terms.digest
+        wrong = [other for other, check in checks.items() if pair_check(sealed[other], digest, seat, other) != check]
+        if wrong:
+            (name,), others = self._names([seat]), ", ".join(map(str, self._names(wrong)))
+            self._abort(
+                f"the masks that client {name} sealed are not those of clients {others}: it is at fault, or each of"
+                " these is"
+            )
+        return {other: sealed[other] for other in self._partners[seat] if other in self._survivors}
 
     def _name(self, off: Mapping[int, list[int]]) -> None:
         """A sentence on each client that sent wrong shares, which may be another's fault."""
@@ -265,3 +270,8 @@ class Server:
         failed = Aborted(self.terms.aborted(why))
         failed.refused = tuple(self.refused)
         raise failed
+
+
+def _cut(data: bytes, seats: Iterable[int], size: int) -> dict[int, bytes]:
+    """So many bytes of each seat, one behind the other."""
+    return {seat: data[size * i : size * (i + 1)] for i, seat in enumerate(seats)}

@@ -1,81 +1,91 @@
-"""Shamir's secret sharing of 32 bytes, over the field of Curve25519, p = 2^255 - 19.
+"""Shamir's secret sharing in which no share is sent: dealer and holder derive it from what they agreed on.
 
-A secret is f(0) of a random polynomial of degree t - 1, and the share of seat i is f(i + 1): any t shares give the
-secret, fewer reveal nothing (Shamir 1979). Of more than t some may be wrong (hush/secure/decoding.py). Secrets are
-drawn below p: X25519 ignores the last bit anyway.
+Over p = 2^128 - 159. Each of k holders has a uniform share, f is the polynomial of degree below k through the points
+(k - t + 1 + place, share), and f(0) is the secret. The dealer publishes the k - t values f(1) to f(k - t). With them
+any t shares give the secret, and t - 1 reveal nothing: these are k - 1 values of f, which leave f(0) uniform (Shamir
+1979). Of more than t shares some may be wrong (hush/secure/decoding.py).
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hush.errors import Mistake
-from hush.secure.decoding import agree, decode
-from hush.secure.keys import Draw, P
+from hush.secure.decoding import P, agree, decode, extend
 
-LENGTH = 32
-
-
-def secret(draw: Draw) -> bytes:
-    """32 bytes that are uniform below p, little-endian."""
-    return _packed(_element(draw))
+LENGTH = 16
 
 
-def split(value: bytes, threshold: int, seats: Sequence[int], draw: Draw) -> dict[int, bytes]:
-    """A share for each seat, of which `threshold` give the value again."""
-    if not 1 <= threshold <= len(set(seats)) == len(seats):
-        raise Mistake(f"threshold={threshold} must be from 1 to the number of different holders, {len(set(seats))}")
-    coefficients = [_element(draw) for _ in range(threshold - 1)]
-    found = {}
-    for seat in seats:
-        y, x = 0, seat + 1
-        for coefficient in coefficients:
-            y = (y + coefficient) * x % P
-        found[seat] = _packed((y + number(value)) % P)
-    return found
+@dataclass(frozen=True)
+class Sharing:
+    """What is public of a secret: how many shares give it, and the first values of f."""
+
+    threshold: int
+    public: bytes
+
+    @property
+    def first(self) -> int:
+        """The x of the holder at place 0."""
+        return len(self.public) // LENGTH + 1
+
+    def points(self, shares: Mapping[int, bytes]) -> dict[int, int]:
+        """What is known of f, with the shares of some places."""
+        if self.threshold < 1 or len(shares) < self.threshold:
+            raise Mistake(f"{len(shares)} shares are too few: {self.threshold} give the secret")
+        known = {x: value for x, value in enumerate(numbers(self.public), 1)}
+        return known | {self.first + place: number(share) for place, share in shares.items()}
+
+
+def element(data: bytes) -> bytes:
+    """A share from 32 uniform bytes: the number modulo p, 2^-128 from uniform."""
+    return _packed(int.from_bytes(data, "little") % P)
+
+
+def deal(places: Sequence[int], rows: Sequence[Sequence[bytes]], threshold: int) -> list[tuple[bytes, Sharing]]:
+    """For each row of shares, of the holders at these places, its secret and what lets `threshold` of them open it."""
+    if not 1 <= threshold <= len(set(places)) == len(places):
+        raise Mistake(f"threshold={threshold} must be from 1 to the number of different holders, {len(set(places))}")
+    first = len(places) - threshold + 1
+    dealt = extend([first + place for place in places], [list(map(number, row)) for row in rows], range(first))
+    return [(_packed(secret), Sharing(threshold, b"".join(map(_packed, public)))) for secret, *public in dealt]
 
 
 @dataclass(frozen=True)
 class Recovered:
-    """A secret, and the seats whose shares are not on its polynomial."""
+    """A secret, and the places whose shares are not on its polynomial."""
 
     secret: bytes
     off: tuple[int, ...]
 
 
-def join(shares: Mapping[int, bytes], threshold: int, fits: Callable[[bytes], bool]) -> Recovered | None:
+def join(sharing: Sharing, shares: Mapping[int, bytes], fits: Callable[[bytes], bool]) -> Recovered | None:
     """The secret that fits what is known of it; None where none is found.
 
     Up to (len(shares) - threshold) // 2 wrong shares are corrected, and one wherever there is a share to spare.
     """
-    found = decode(_points(shares, threshold), threshold, lambda value: fits(_packed(value)))
-    return None if found is None else Recovered(_packed(found.value), tuple(x - 1 for x in found.off))
+    first = sharing.first
+    found = decode(sharing.points(shares), sharing.threshold + first - 1, lambda value: fits(_packed(value)))
+    if found is None:
+        return None
+    return Recovered(_packed(found.value), tuple(x - first for x in found.off if x >= first))
 
 
-def consistent(shares: Mapping[int, bytes], threshold: int) -> bool:
+def consistent(sharing: Sharing, shares: Mapping[int, bytes]) -> bool:
     """Whether all are on one polynomial, whatever its secret."""
-    return agree(_points(shares, threshold), threshold)
-
-
-def _points(shares: Mapping[int, bytes], threshold: int) -> dict[int, int]:
-    if threshold < 1 or len(shares) < threshold:
-        raise Mistake(f"{len(shares)} shares are too few: {threshold} give the secret")
-    return {seat + 1: number(share) for seat, share in shares.items()}
-
-
-def _packed(value: int) -> bytes:
-    return value.to_bytes(LENGTH, "little")
+    return agree(sharing.points(shares), sharing.threshold + sharing.first - 1)
 
 
 def number(share: bytes) -> int:
     """The element of the field; other bytes than those of one are refused."""
     value = int.from_bytes(share, "little")
     if len(share) != LENGTH or value >= P:
-        raise Mistake("a share must be 32 bytes, a number below 2^255 - 19")
+        raise Mistake("a share must be 16 bytes, a number below 2^128 - 159")
     return value
 
 
-def _element(draw: Draw) -> int:
-    """Uniform below p, by drawing again in the rare case of more."""
-    while (value := int.from_bytes(draw(LENGTH), "little") & (2**255 - 1)) >= P:
-        pass
-    return value
+def numbers(data: bytes) -> list[int]:
+    """Elements of the field one behind the other."""
+    return [number(data[at : at + LENGTH]) for at in range(0, len(data), LENGTH)]
+
+
+def _packed(value: int) -> bytes:
+    return value.to_bytes(LENGTH, "little")

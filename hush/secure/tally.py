@@ -5,7 +5,8 @@ from collections.abc import Collection
 import numpy as np
 
 from hush.secure import bits
-from hush.secure.messages import ADVERT, BOX, COMMITMENT, HEAD, KEYS, PHASES, SEALED, SEED, SIGNATURE, Phase
+from hush.secure.keys import CHECK
+from hush.secure.messages import ADVERT, HEAD, KEY, PHASES, SEED, SIGNATURE, Dealt, Phase
 from hush.secure.shares import LENGTH
 from hush.secure.terms import Terms
 
@@ -48,15 +49,17 @@ def expected(terms: Terms, present: Collection[int], servers: int = 1) -> Tally:
         found = Tally(HALVES, n)
         found.up[:, seats] = np.array([[said + numbers], [said + SEED]])
         return found
-    found = Tally(GRAPH, n)
-    found.up[Phase.ADVERTISE] = said + KEYS
-    found.down[Phase.SHARE] = asked + ADVERT.size * k
-    found.up[Phase.SHARE] = said + COMMITMENT + SEALED * k
-    found.down[Phase.MASK] = asked + BOX.size * k
+    found, neighbours = Tally(GRAPH, n), (k + 7) // 8
+    found.up[Phase.ADVERTISE] = said + KEY
+    found.down[Phase.SHARE] = asked + neighbours + ADVERT.size * k
+    found.up[Phase.SHARE] = said + Dealt.length(k, terms.shares)
+    found.down[Phase.MASK] = asked + neighbours
     found.up[Phase.MASK, seats] = said + numbers
     if terms.stuck(present) is None:
         found.down[Phase.CONSENT, seats] = asked + a_set
-        found.up[Phase.CONSENT, seats] = said + a_set
-        found.down[Phase.UNMASK, seats] = asked + a_set + SIGNATURE * terms.threshold
-        found.up[Phase.UNMASK, seats] = said + (k + 7) // 8 + LENGTH * k
+        found.up[Phase.CONSENT, seats] = said
+        found.down[Phase.UNMASK, seats] = asked + (len(terms.committee) + 7) // 8 + SIGNATURE * terms.consents
+        found.up[Phase.UNMASK, seats] = said + LENGTH * k
+        for gone in set(range(n)).difference(seats):
+            found.up[Phase.UNMASK, sorted(set(seats).intersection(terms.near(gone)))] += CHECK
     return found

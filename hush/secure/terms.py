@@ -15,7 +15,7 @@ from hush.secure.graph import MOST, degree, near, order, quorum
 from hush.secure.keys import WEAK
 
 LARGEST = 2**16  # clients of a cohort: what a client must read before it can say no
-VERSION = b"hush secure sum 1"
+VERSION = b"hush secure sum 2"
 MASKED, BOTH = "masked their numbers", "sent both halves"  # in sentences of an abort
 _NUMBERS = struct.Struct("<QIIIIQ")
 _MEMBER = struct.Struct("<Q32s")
@@ -35,11 +35,14 @@ class Terms:
     """The public terms of one secure sum: `size` numbers of `bits` bits each, modulo 2^bits.
 
     `cohort` has each client's number and long-term Ed25519 public key; its order is public, and a place in it is a
-    seat. `threshold` is the fewest clients whose sum may be opened, and the fewest signatures on the set of survivors.
-    `degree` is how many neighbours each client has (cohort - 1: all), `shares` how many of them open one secret.
+    seat. `threshold` is the fewest clients whose sum may be opened. `degree` is how many neighbours each client has
+    (cohort - 1: all), `shares` how many of them open one secret, `consents` how many of the `committee` must sign the
+    set of survivors.
 
-    Guarantee: two sets of survivors cannot both be opened while at most `corrupt` clients help the server, since
-    2 threshold > cohort + corrupt and an honest client signs one set.
+    Guarantee: two sets of survivors cannot both be opened while at most `corrupt` clients help the server, or, in a
+    ring, while fewer than shares - degree / 2 of any degree / 2 in a row do: then at most 2 shares - degree - 2 of the
+    committee. An honest client signs one set, and 2 consents > committee + its colluders. Where all must survive there
+    is one set, and nothing to sign.
     """
 
     run: str
@@ -147,8 +150,12 @@ class Terms:
 
     @property
     def corrupt(self) -> int:
-        """How many clients may help the server without opening two sets of survivors."""
-        return 2 * self.threshold - len(self.cohort) - 1
+        """How many clients, whoever they are, may help the server without opening two sets of survivors.
+
+        2 threshold - n - 1, and at most 2 consents - committee - 1 where a part of the cohort signs for all.
+        """
+        most = 2 * self.threshold - len(self.cohort) - 1
+        return min(most, 2 * self.consents - len(self.committee) - 1) if self.committee else most
 
     @cached_property
     def digest(self) -> bytes:
@@ -176,6 +183,21 @@ class Terms:
         seats = order(self.digest, len(self.cohort))
         return seats, sorted(range(len(seats)), key=seats.__getitem__)
 
+    @cached_property
+    def committee(self) -> tuple[int, ...]:
+        """The seats that sign for all who survived: everybody's, or in a ring the first `degree` of its order."""
+        if self.threshold == len(self.cohort):
+            return ()
+        everybody = self.degree == len(self.cohort) - 1
+        return tuple(range(len(self.cohort)) if everybody else sorted(self._ring[0][: self.degree]))
+
+    @property
+    def consents(self) -> int:
+        """How many of the committee must have signed the same set."""
+        if not self.committee:
+            return 0
+        return self.threshold if len(self.committee) == len(self.cohort) else self.shares
+
     def near(self, seat: int) -> tuple[int, ...]:
         """The seats that a seat shares masks and secrets with, ascending: all that a client works out."""
         if self.degree == len(self.cohort) - 1:
@@ -194,10 +216,13 @@ class Terms:
         None where it would be opened. Server and HalfServer abort for the same reason in the same words.
         """
         seats = {self.seat(client) for client in present}
-        # Between two servers there are no neighbours; where all are, the present ones are near everybody.
-        alike = servers == 2 or (self.degree == len(self.cohort) - 1 and len(seats) > self.shares)
-        looked = range(0 if alike else len(self.cohort))
-        why = self.lack(seats, ((seat, self.near(seat)) for seat in looked), MASKED if servers == 1 else BOTH)
+        # Between two servers there are no neighbours; with one, who is missing may be near anybody.
+        enough = servers == 2 or self.degree - (len(self.cohort) - len(seats)) >= self.shares
+        looked = range(0 if enough else len(self.cohort))
+        what = MASKED if servers == 1 else BOTH
+        why = self.lack(seats, ((seat, self.near(seat)) for seat in looked), what)
+        if why is None and servers == 1:
+            why = self.unsigned(seats, what)
         return why and self.aborted(why)
 
     def lack(self, seats: Collection[int], near: Iterable[tuple[int, Collection[int]]], what: str) -> str | None:
@@ -207,6 +232,13 @@ class Terms:
         for seat, others in near:
             if sum(other in seats for other in others) < self.shares:
                 return f"too few neighbours of client {self.cohort[seat][0]} {what}"
+        return None
+
+    def unsigned(self, seats: Collection[int], what: str) -> str | None:
+        """Whether too few of these seats are of the committee."""
+        count = sum(seat in seats for seat in self.committee)
+        if count < self.consents:
+            return f"{count} clients of the committee {what}, and {self.consents} are needed"
         return None
 
     def aborted(self, why: str) -> str:

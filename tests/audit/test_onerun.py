@@ -116,6 +116,9 @@ def test_planted_no_noise_is_found():
         def encode(self, x, ctx):
             return x
 
+        def together(self, x, ctx, clients):
+            return x
+
         def decode(self, total, ctx):
             return total
 

@@ -8,7 +8,9 @@ import pytest
 import torch
 
 import hush
+from hush.audit import mechanism as mechanism_module
 from hush.audit.mechanism import mechanism
+from hush.audit.worlds import Worlds
 from hush.core.spec import Spec
 from hush.parts.stages.clip import _cut
 
@@ -260,6 +262,18 @@ def test_a_sum_that_wraps_is_found_where_its_noise_is_sound() -> None:
     assert len(found.alarms) == 1
     assert "wraps" in found.alarms[0]
     assert mechanism(scheme(*stages[:2], hush.Quantise(16, 12), stages[3]), size=64, trials=1000).holds
+
+
+def test_a_sum_that_wraps_is_found_where_it_is_large(monkeypatch) -> None:
+    """One trial of it, by fewer clients: so many numbers as are held in memory together."""
+    stages = (hush.Clip(1.0), hush.Rotate(0), hush.Quantise(16, 7), hush.IntegerNoise(1.2))
+    seen = []
+    real = Worlds.seen
+    monkeypatch.setattr(Worlds, "seen", lambda self, *given, **named: seen.append(self) or real(self, *given, **named))
+    monkeypatch.setattr(mechanism_module, "BULK", 20 * 64)
+    found = mechanism(scheme(*stages), size=64, trials=100)
+    assert any("the sum of 20 clients that agree" in one for one in found.alarms)
+    assert seen[-1].cohort == 20
 
 
 @pytest.mark.parametrize("code", SOUND)

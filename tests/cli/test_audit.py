@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hush.cli import main
+from hush.cli import bars, main
 from hush.experiment import audits, directory
 from hush.experiment.resolving import build
 
@@ -108,6 +108,57 @@ def test_audit_of_a_scheme(hush):
     found = json.loads(out)
     assert found["alarms"] == []
     assert {one["view"] for one in found["findings"]} == {"model", "server", "upload"}
+
+
+def test_what_is_printed_has_its_meaning(hush, runs):
+    status, out, err = hush("audit", "mechanism", "fl-top-dp", "--trials", "400")
+    assert (status, err) == (0, "")
+    assert "99.88 %" in out
+    words = " ".join(out.split())
+    assert "400 trials with one client (or record), as many without it" in words
+    assert "the odds of a guess about one client (or record) may grow e^epsilon times" in words
+    assert "No alarm: no attack shows more than is proven." in words
+    status, out, err = hush("audit", "mechanism", "fl-sign", "--trials", "400")
+    assert (status, err) == (0, "")
+    assert "Nothing is proven of this scheme" in " ".join(out.split())
+    status, out, err = hush("audit", runs / "record", "--trials", "100")
+    assert (status, err) == (0, "")
+    assert f"hush privacy card {runs / 'record'} shows this" in out
+
+
+def test_a_log_hears_how_far_attacks_are(hush, runs, monkeypatch):
+    """A line now and then, on standard error, with --json as well."""
+    monkeypatch.setattr(bars, "SOON", -1.0)
+    monkeypatch.setattr(bars, "QUIET", -1.0)
+    _, out, err = hush("audit", "mechanism", "fl-top-dp", "--trials", "1500", "--json")
+    assert out.count("\n") == 1
+    assert err.splitlines() == [f"trials: {n:,} of 4,500" for n in (1024, 1500, 2524, 3000, 4024, 4500)]
+    _, _, err = hush("audit", "property", runs / "open", "--label", "3", "--repetitions", "2")
+    assert err.splitlines()[-2:] == ["repetitions: 1 of 2", "repetitions: 2 of 2"]
+    _, _, err = hush("audit", "membership", runs / "open", "--shadows", "6")
+    assert err.splitlines()[-12:] == [f"rounds of 6 models: {n} of 12" for n in range(1, 13)]
+
+
+def test_many_canaries_are_told_before_anything_is_trained(hush):
+    words = ["--data", "digits", "--model", "mlp", "--clients", "130", "--cohort", "40", "--rounds", "1", "--audit"]
+    status, out, err = hush("run", "two-bit", *words, "--set", "run.workers=1", "--out", "few")
+    assert status == 0, err
+    assert "warning: 65 of 130 clients are canaries of the audit, and the model learns nothing of them: take" in err
+    assert err.index("65 of 130") < err.index("1/1")
+    assert "audit: canary clients show nothing, no epsilon is promised" in out
+    out = " ".join(hush("privacy", "card", "few")[1].split())  # which promises nothing, and has no assumptions
+    assert "Canaries 65 of the 130 clients are canaries of the audit" in out
+
+
+def test_rows_behind_features_are_not_attacked(hush):
+    words = ["--data", "digits", "--clients", "60", "--noise", "1", "--delta", "1e-3", "--rounds", "7"]
+    assert hush("run", "hush", *words, "--features", "20", "--out", "a")[0] == 0
+    status, out, err = hush("audit", "inversion", "a")
+    assert (status, out) == (2, "")
+    assert err.splitlines()[-1] == (
+        "hush: this run trains on public features of the rows, and no attack here goes back from features to rows:"
+        " attack a run of a network on the same data, say of fl-top-dp, or take hush audit property or membership"
+    )
 
 
 def test_attacks_on_the_data(hush, runs):

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from hush import __version__
+from hush.models.kernels import LIMITS
 
 HUSH = Path(sys.executable).parent / "hush"
 RUN = ["run", "fl-top-dp", "--data", "digits", "--model", "linear", "--ratio", "0.2", "--clients", "40", "--noise", "1"]
@@ -20,8 +21,8 @@ LONG = [*RUN, "--cohort", "10", "--rounds", "40", "--set", "scheme.accountant=mo
 
 
 def clean(home):
-    """No settings of one's own: an empty home and cache, and no variable but where programs are."""
-    known = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+    """No settings of one's own: an empty home and cache, and no variable but where programs are, and which kernels."""
+    known = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", *LIMITS) if name in os.environ}
     # Under a limit of sizes Python would leave cut byte code behind.
     return {**known, "HOME": str(home), "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 

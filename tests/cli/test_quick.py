@@ -62,3 +62,9 @@ def test_commands(words, tmp_path):
 def test_the_list_is_of_what_is_loaded_when_it_is_needed(tmp_path):
     """So that the tests above do not hold for want of a name."""
     assert "torch" in imported("import hush; hush.Clip", tmp_path)
+
+
+def test_what_a_run_loads(tmp_path):
+    """Before its first round it has torch, and nothing that only some runs need."""
+    code = "import hush.experiment.directory, hush.experiment.resolving, hush.federation.simulated"
+    assert imported(code, tmp_path) == {"torch"}

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from hush.errors import Mistake
-from hush.experiment import parallel
 from hush.experiment.sweep import plan
+from hush.models import processes
 
 HUSH = Path(sys.executable).parent / "hush"
 BASE = """\
@@ -61,7 +61,7 @@ def here(monkeypatch):
                 hear(place, ("failed", str(mistake)))
             hear(place, ("gone",))
 
-    monkeypatch.setattr(parallel, "processes", inline)
+    monkeypatch.setattr(processes, "stream", inline)
     return begun
 
 

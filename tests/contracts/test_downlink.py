@@ -21,7 +21,7 @@ from hush.parts.downlink import Coarse
 
 def test_transports_agree(entry: Entry, task: Task, settings: Settings) -> None:
     scheme = entry.scheme(replace(settings, downlink_bits=8))
-    local, loop = (run(scheme, task, transport=transport)[-1] for transport in (Simulated(block=1), Loopback()))
+    local, loop = (run(scheme, task, transport=transport)[-1] for transport in (Simulated(1, exact=True), Loopback()))
     assert torch.equal(local.state.weights, loop.state.weights)
     assert local.bytes == loop.bytes
 

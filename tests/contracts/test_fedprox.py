@@ -74,7 +74,7 @@ def test_running_statistics_are_refused(make) -> None:
 
 @EACH
 def test_sessions_give_the_weights_and_bytes_of_a_simulation(scheme: Scheme, task: Task) -> None:
-    local, bytewise = (run(scheme, task, 2, transport=t)[-1] for t in (Simulated(block=1), Loopback()))
+    local, bytewise = (run(scheme, task, 2, transport=t)[-1] for t in (Simulated(1, exact=True), Loopback()))
     assert torch.equal(local.state.weights, bytewise.state.weights)
     assert (local.bytes, local.epsilon) == (bytewise.bytes, bytewise.epsilon)
     assert not torch.equal(local.state.weights, flatten(task.model))

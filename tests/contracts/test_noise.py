@@ -36,9 +36,9 @@ def large() -> Task:
     return wide(lambda: nn.Linear(1000, 1000), 10)
 
 
-def deviation(scheme, task: Task, seed: int = 4, lost=None) -> tuple[float, float]:
+def deviation(scheme, task: Task, seed: int = 4, lost=None, exact: bool = False) -> tuple[float, float]:
     """Of the noise that one round leaves in the model: measured, and as event and bound state it."""
-    watch = Watch(Simulated(block=2, lost=lost))
+    watch = Watch(Simulated(block=2, lost=lost, exact=exact))
     report = run(scheme, task, 1, seed, transport=watch, ledger=watch.ledger)[0]
     assert not report.aborted
     plan, (event,) = watch.plans[0], watch.ledger.events

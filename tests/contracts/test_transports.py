@@ -39,7 +39,7 @@ SAMPLINGS = {"fixed": Fixed(5), "poisson": Poisson(0.4)}
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 def test_blocks_of_one_are_loopback(entry: Entry, sampling: str, task: Task, settings: Settings) -> None:
     scheme = entry.scheme(replace(settings, sampling=SAMPLINGS[sampling]))
-    local, bytewise = (run(scheme, task, 2, transport=t) for t in (Simulated(block=1), Loopback()))
+    local, bytewise = (run(scheme, task, 2, transport=t) for t in (Simulated(1, exact=True), Loopback()))
     for one, other in zip(local, bytewise, strict=True):
         assert torch.equal(one.state.weights, other.state.weights)
         assert one.bytes == other.bytes
@@ -73,7 +73,7 @@ def test_an_upload_has_the_very_bytes_of_the_simulated_one(entry: Entry, task: T
 @pytest.mark.parametrize("other", [{"vote": 0.5}, {"clip": AdaptiveClip(0.3)}], ids=["vote", "adaptive"])
 def test_blocks_of_one_are_loopback_with_other_parts(other: dict, task: Task, settings: Settings) -> None:
     scheme = ENTRIES["fl-top-dp"].scheme(replace(settings, **other))
-    local, bytewise = (run(scheme, task, transport=t)[-1] for t in (Simulated(block=1), Loopback()))
+    local, bytewise = (run(scheme, task, transport=t)[-1] for t in (Simulated(1, exact=True), Loopback()))
     assert torch.equal(local.state.weights, bytewise.state.weights)
     assert local.clip == bytewise.clip
     assert (local.state.traffic.counts == bytewise.state.traffic.counts).all()
@@ -96,7 +96,7 @@ def dropping(scheme: Scheme, task: Task, lost: int) -> tuple[list[Report], list[
     def gone(round: int, client: int) -> bool:
         return round == 2 and client < lost
 
-    local, bytewise = (run(scheme, task, transport=t) for t in (Simulated(1, gone), Loopback(gone)))
+    local, bytewise = (run(scheme, task, transport=t) for t in (Simulated(1, gone, exact=True), Loopback(gone)))
     return local, bytewise
 
 

@@ -55,7 +55,7 @@ class Federation:
         form = self.scheme.downlink.form
         mark = self.charter.mark if mark is None else mark
         found = messages.pack_plan(replace(plan, **change), self.scheme.coordinates, form, mark)
-        return messages.with_roster(found, self.roster[:COHORT]).data if self.people else found.data
+        return messages.with_cohort(found, range(COHORT)).data if self.people else found.data
 
 
 @pytest.fixture

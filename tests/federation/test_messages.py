@@ -223,3 +223,55 @@ def test_signs_that_are_none_are_refused() -> None:
     )
     with pytest.raises(Refused, match="bits after its 3 numbers"):
         messages.unpack_upload(padded, 3, 7, ANSWERS, form=Codes(1))
+
+
+@given(st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=40, unique=True).map(sorted))
+def test_a_cohort_there_and_back(cohort: list[int]) -> None:
+    """Any numbers, ascending, in front of any plan; as many bytes as are counted."""
+    plan = messages.Message(b"plan", 3)
+    sent = messages.with_cohort(plan, cohort)
+    assert messages.split_cohort(sent.data, 40) == (b"plan", tuple(cohort))
+    assert (sent.payload, sent.protocol) == messages.counted(plan, cohort) == (1, len(sent.data) - 1)
+
+
+def test_a_cohort_takes_a_byte_a_client() -> None:
+    assert messages.with_cohort(messages.Message(b"", 0), range(0, 6000, 20)).protocol == 5 + 300
+    assert messages.with_cohort(messages.Message(b"", 0), range(0, 60_000, 200)).protocol == 5 + 600 - 1
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        (b"", "does not begin with a cohort of version 2"),
+        (b"\x2c\x01\0\0" + bytes(40) * 300, "does not begin with a cohort of version 2"),  # with keys, as it was before
+        (b"\x02\0\0\0\0", "names a cohort of 0"),
+        (b"\x02\x0b\0\0\0" + bytes(11), "names a cohort of 11, and there are 10 clients"),
+        (b"\x02\x03\0\0\0\x02\x02", "ends in its list of 3 clients"),
+        (b"\x02\x01\0\0\0" + b"\xff" * 8, "ends in its list of 1 clients"),
+        (b"\x02\x01\0\0\0" + b"\x80\0" + b"plan", "spells its list of 1 clients in a second way"),  # 0, overlong
+        (b"\x02\x01\0\0\0" + b"\x82\x80\0" + b"plan", "in a second way"),
+        (b"\x02\x02\0\0\0" + b"\x02\x82\0" + b"plan", "in a second way"),
+        (b"\x02\x01\0\0\0" + b"\xfe" + b"\xff" * 9 + b"plan", "in a second way"),  # a step without an end
+        (b"\x02\x01\0\0\0" + b"\xff" * 10 + b"plan", "out of order, or one twice"),  # and negative
+        (b"\x02\x02\0\0\0" + b"\xff" * 20, "out of order, or one twice"),
+        (b"\x02\x01\0\0\0" + b"\x01", "out of order, or one twice"),  # -1
+        (b"\x02\x02\0\0\0" + b"\x06\x01", "out of order, or one twice"),  # 3, 2
+        (b"\x02\x02\0\0\0" + b"\x06\0", "out of order, or one twice"),  # 3, 3
+    ],
+)
+def test_a_cohort_that_is_none(data: bytes, sentence: str) -> None:
+    with pytest.raises(Refused, match=sentence):
+        messages.split_cohort(data, 10)
+
+
+@given(st.binary(min_size=1, max_size=30), st.integers(1, 4))
+def test_a_cohort_has_one_spelling(rest: bytes, count: int) -> None:
+    """What is read is written again as the same bytes."""
+    data = messages.COHORT.pack(messages.LISTED, count) + rest
+    try:
+        plan, cohort = messages.split_cohort(data, 4)
+    except Refused:
+        return
+    assert messages.with_cohort(messages.Message(plan, 0), cohort).data == data
+    assert list(cohort) == sorted(set(cohort))
+    assert cohort[0] >= 0

@@ -206,24 +206,41 @@ def test_a_secure_round_with_a_roster_of_others_costs_nothing(federation):
         simulation=True,
     )
     whole = replace(made, scheme=secure, charter=charter)
-    puppets = tuple((number, Identity.new().public) for number in range(1, 6))
     for cohort, floor, why in (
-        (people[1:7], 6.0, "key is not in the cohort"),
-        ((people[0], *puppets), 6.0, "not on the charter's roster"),
-        (people[:7], 6.0, "names a cohort of 7"),
-        (people[:5], 6.0, "shares for 6 of 5 clients"),
-        (people[:2], 2.0, "cannot open a sum"),
-        ((people[0], people[0], *people[1:5]), 6.0, "twice"),
+        (range(1, 7), 6.0, "key is not in the cohort"),
+        ((0, *range(12, 17)), 6.0, "not on the charter's roster"),
+        (range(-5, 1), 6.0, "out of order, or one twice"),
+        ((1, 0, *range(2, 6)), 6.0, "out of order, or one twice"),
+        (range(7), 6.0, "names a cohort of 7"),
+        (range(5), 6.0, "shares for 6 of 5 clients"),
+        (range(2), 2.0, "cannot open a sum"),
+        ((0, *range(5)), 6.0, "out of order, or one twice"),
     ):
         plan = messages.Message(whole.plan(floor=floor), 0)
         with pytest.raises(Refused, match=why):
-            session.answer(messages.with_roster(plan, cohort).data)
+            session.answer(messages.with_cohort(plan, cohort).data)
     assert session.ledger.events == ()
     plan = messages.Message(whole.plan(), 0)
-    assert session.answer(messages.with_roster(plan, people[:6]).data)
+    assert session.answer(messages.with_cohort(plan, range(6)).data)
     assert len(session.ledger.events) == 1
     with pytest.raises(Refused, match="not past round 1"):
-        session.answer(messages.with_roster(plan, (people[0], *people[2:7])).data)
+        session.answer(messages.with_cohort(plan, (0, *range(2, 7))).data)
+
+
+def test_a_roster_has_each_client_once(federation):
+    """The digest has no order: of two keys with one number either could be taken, by each client another."""
+    made = federation()
+    secure = secured(made.scheme, made.task)
+    identities = [Identity.new() for _ in range(12)]
+    people = tuple((min(number, 10), one.public) for number, one in enumerate(identities))
+    charter = replace(made.charter, scheme=secure.to_json(), roster=roster_digest(people))
+    own, draws = made.task.population.own(0), Draws(SecretSeed.simulated(1), (0,))
+    assert len(people) == charter.population
+    for roster in (people, people[::-1]):
+        with pytest.raises(Refused, match="the roster has a client's number twice"):
+            ClientSession(
+                charter, secure, made.task.problem, own, draws, identity=identities[0], roster=roster, simulation=True
+            )
 
 
 def test_a_mask_is_not_asked_of_a_client_in_vain(federation, monkeypatch):
@@ -238,7 +255,7 @@ def test_a_mask_is_not_asked_of_a_client_in_vain(federation, monkeypatch):
         charter, secure, made.task.problem, own, draws, identity=identities[0], roster=people, simulation=True
     )
     plan = messages.Message(replace(made, scheme=secure, charter=charter).plan(), 0)
-    session.answer(messages.with_roster(plan, people[:6]).data)
+    session.answer(messages.with_cohort(plan, range(6)).data)
     trained = []
     monkeypatch.setattr(type(secure.trainer), "fit", lambda *_: trained.append(1))
     for phase in Phase:

@@ -146,7 +146,7 @@ def take_part(kit: Path, data: Path, log: Path, more: dict[str, Any]) -> None:
         else:
             plan = data
             if self._scheme.secure:
-                plan, _ = messages.split_roster(data, 2**16)
+                plan, _ = messages.split_cohort(data, 2**16)
             at[:] = [messages.round_of(plan), 0]
         if die == (*at, "before"):
             say("dies", at=at)

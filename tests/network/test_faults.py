@@ -70,10 +70,14 @@ class Twin:
 
 def simulated(tables: dict[str, Any], taken: dict[int, list[int]]) -> torch.Tensor:
     """The weights of the same cohorts and losses, in one process."""
-    wanted = {**tables, "data": {**tables["data"], "clients": len(SITES)}, "run": {**tables["run"], "block": 1}}
+    wanted = {
+        **tables,
+        "data": {**tables["data"], "clients": len(SITES)},
+        "run": {**tables["run"], "block": 1, "exact": True},
+    }
     built = build(config.parse(wanted, "test"))
     rounds = built.config.run.rounds
-    how = Simulated(1, lost=lambda round, client: client not in taken.get(round, []), engine=built.engine)
+    how = Simulated(1, lost=lambda round, client: client not in taken.get(round, []), engine=built.engine, exact=True)
     twin = Twin(how.of(built.task), set(range(1, rounds + 1)) - set(taken))
     for report in loop(built.scheme, twin, rounds=rounds, seed=SEED):
         weights = report.state.released

@@ -33,7 +33,11 @@ def tables(name: str, secure: bool = False, **more: Any) -> dict[str, Any]:
 
 def simulated(wanted: dict[str, Any], out: Path, clients: int = len(SITES)) -> dict[str, torch.Tensor]:
     """The weights that one process makes of it, a client at a time."""
-    wanted = {**wanted, "data": {**wanted["data"], "clients": clients}, "run": {**wanted["run"], "block": 1}}
+    wanted = {
+        **wanted,
+        "data": {**wanted["data"], "clients": clients},
+        "run": {**wanted["run"], "block": 1, "exact": True},
+    }
     built = build(config.parse(wanted, "test"))
     open_directory(out, built.config, resume=False)
     for _ in execute(built, out):

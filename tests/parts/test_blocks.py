@@ -110,7 +110,7 @@ def test_only_a_block_travels_up(task: Task, settings: Settings) -> None:
     assert last.bytes["down"]["payload"]["mean"] == pytest.approx(4 * task.layout.parameters * 4 * 6 / task.clients)
     one, other = (
         [report.state.weights for report in rounds(scheme, task, rounds=3, transport=t)]
-        for t in (Simulated(block=1), Loopback())
+        for t in (Simulated(1, exact=True), Loopback())
     )
     assert all(map(torch.equal, one, other))
 

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from hush.secure import Client, Identity, Server, Terms, binding
 from hush.secure.driver import answer
-from hush.secure.keys import repeatable
-from hush.secure.messages import PHASES, Phase
+from hush.secure.keys import Agreement, agree, pair, private, repeatable
+from hush.secure.messages import ADVERT, HEAD, PHASES, Phase, listed
 
 Numbers = npt.NDArray[np.int64]
 
@@ -70,6 +70,13 @@ class Kept:
     def client(self, phase: Phase, name: int) -> Client:
         """As it was before it got the phase's message."""
         return copy.copy(self.clients[phase][name])
+
+    def pairs(self, name: int) -> dict[int, Agreement]:
+        """What a client derives with each neighbour, of which it keeps but a part."""
+        seat, key = self.agreed.seat(name), private(self.clients[Phase.SHARE][name]._key)
+        roster = listed(self.down[Phase.SHARE][name][HEAD.size :], self.agreed.near(seat), ADVERT.size)
+        agreed = {other: agree(key, ADVERT.unpack(entry)[0]) for other, entry in roster.items()}
+        return {other: pair(secret, self.agreed.digest, seat, other) for other, secret in agreed.items()}
 
     def rest(self, server: Server) -> tuple[Numbers, tuple[int, ...]]:
         """The round from this phase on, with the messages that were kept."""

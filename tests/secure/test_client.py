@@ -42,13 +42,15 @@ def test_phases_come_once_and_in_order(kept: Kept) -> None:
 def test_one_share_of_a_peer_and_once(kept: Kept) -> None:
     """Asked for the same shares again, or for the other ones, it says no; and it keeps none to be asked for."""
     client = kept.client(Phase.UNMASK, 7)
-    before = dict(client._boxes)
+    before, checks = dict(client._held), dict(client._checks)
     said = client.unmask(kept.down[Phase.UNMASK][7])
-    for seat, plain_text in before.items():
-        assert plain_text is not None
-        seed, key = plain_text[:32], plain_text[32:]
-        assert (seed in said, key in said) == ((False, True) if seat == 5 else (True, False))
-    assert not client._boxes
+    assert len(before) == 5
+    for seat, (seed, lock) in before.items():
+        assert (seed in said, lock in said) == ((False, True) if seat == 5 else (True, False))
+    for seat, check in checks.items():  # masks with survivors stay closed
+        assert (check in said) == (seat == 5)
+    assert not client._held
+    assert not client._checks
     for again in (kept.down[Phase.UNMASK][7], kept.down[Phase.CONSENT][7]):
         with pytest.raises(Mistake, match="each comes once"):
             client.unmask(again)
@@ -71,8 +73,7 @@ def test_survivors_without_oneself_or_with_strangers(kept: Kept) -> None:
         kept.client(Phase.CONSENT, 7).consent(to_client(kept.agreed, Phase.CONSENT, 0, bytes([0xFF])))
     silent = keep(identities(6), terms(PEOPLE))  # with one that never shared anything
     client = silent.client(Phase.MASK, 7)
-    body = silent.down[Phase.MASK][7][HEAD.size :]
-    client.mask(to_client(silent.agreed, Phase.MASK, 0, body[:-84]), silent.values[7])
+    client.mask(to_client(silent.agreed, Phase.MASK, 0, pack_set(range(4), 5)), silent.values[7])
     with pytest.raises(Mistake, match="a neighbour that shared nothing"):
         client.consent(survivors(silent.agreed, [0, 1, 2, 3, 4, 5]))
 
@@ -92,33 +93,64 @@ def test_signatures_on_another_set(kept: Kept) -> None:
     with pytest.raises(Mistake, match="did not sign the survivors"):
         client.unmask(kept.down[Phase.UNMASK][7])
     words = pack_set([0, 1, 2, 3, 5], 6)
-    forged = [from_client(PEOPLE[22], kept.agreed, Phase.CONSENT, 5, words, words)[-SIGNATURE:]] * 4
+    forged = [from_client(PEOPLE[22], kept.agreed, Phase.CONSENT, 5, words, b"")[-SIGNATURE:]] * 4
     body = pack_set([0, 1, 2, 3], 6) + b"".join(forged)
     with pytest.raises(Mistake, match="did not sign the survivors that this client was shown"):
         client.unmask(to_client(kept.agreed, Phase.UNMASK, 0, body))
 
 
+def test_only_the_committee_signs() -> None:
+    """In a ring signatures of others are no use, nor is one less than enough; those of another set are refused."""
+    people = identities(20)
+    agreed = terms(people, degree=6, shares=5)
+    kept = keep(people, agreed)
+    name, near = agreed.cohort[agreed.committee[0]][0], agreed.committee
+    body = kept.down[Phase.UNMASK][name][HEAD.size :]
+    assert len(body) == 1 + 5 * SIGNATURE
+    seat, words = agreed.seat(name), pack_set(range(20), 20)
+    other = next(seat for seat in range(20) if seat not in near)
+    strange = from_client(people[agreed.cohort[other][0]], agreed, Phase.CONSENT, other, words, b"")[-SIGNATURE:]
+    for wrong, why, sentence in (
+        (pack_set(range(4), 6) + body[1 : 1 + 4 * SIGNATURE], Aborted, "4 clients signed the survivors, and 5 are"),
+        (body[:-SIGNATURE] + strange, Mistake, "did not sign the survivors"),
+        (pack_set(range(6), 6) + body[1:], Mistake, "a list of 6 times 64 bytes cannot have 320"),
+    ):
+        with pytest.raises(why, match=sentence):
+            kept.client(Phase.UNMASK, name).unmask(to_client(agreed, Phase.UNMASK, seat, wrong))
+    assert kept.client(Phase.UNMASK, name).unmask(kept.down[Phase.UNMASK][name]) == kept.up[Phase.UNMASK][name]
+
+
+def test_all_must_survive() -> None:
+    """Then there is one set and nothing to sign: another is refused, and shares are sent without signatures."""
+    people = identities(6)
+    agreed = terms(people, threshold=6, shares=5)
+    kept = keep(people, agreed)
+    assert kept.down[Phase.UNMASK][7] == to_client(agreed, Phase.UNMASK, 0, b"")
+    with pytest.raises(Aborted, match="5 clients survive, and 6 are needed"):
+        kept.client(Phase.CONSENT, 7).consent(survivors(agreed, [0, 1, 2, 3, 4]))
+    total, who = kept.rest(kept.server(Phase.ADVERTISE))
+    assert who == tuple(people)
+    assert np.array_equal(total, plain(agreed, kept.values, who))
+
+
 def roster(kept: Kept, change: dict[int, bytes]) -> bytes:
     """The roster of the first seat, with other keys for some seats, rightly signed by their owners."""
     rows = []
-    for seat, one, other, signature in ADVERT.iter_unpack(kept.down[Phase.SHARE][7][HEAD.size :]):
-        keys = change.get(seat, one + other)
-        identity = PEOPLE[kept.agreed.cohort[seat][0]]
-        signature = from_client(identity, kept.agreed, Phase.ADVERTISE, seat, b"", keys)[-SIGNATURE:]
-        rows.append(ADVERT.pack(seat, keys[:32], keys[32:], signature))
-    return to_client(kept.agreed, Phase.SHARE, 0, b"".join(rows))
+    for seat, (key, _) in enumerate(ADVERT.iter_unpack(kept.down[Phase.SHARE][7][HEAD.size + 1 :]), 1):
+        key, identity = change.get(seat, key), PEOPLE[kept.agreed.cohort[seat][0]]
+        signature = from_client(identity, kept.agreed, Phase.ADVERTISE, seat, b"", key)[-SIGNATURE:]
+        rows.append(ADVERT.pack(key, signature))
+    return to_client(kept.agreed, Phase.SHARE, 0, pack_set(range(5), 5) + b"".join(rows))
 
 
 @pytest.mark.parametrize("low", LOW)
 def test_points_of_low_order(kept: Kept, low: bytes) -> None:
-    good = public(private(bytes([5]) * 32))
-    for keys in (low + good, good + low):
-        with pytest.raises(Mistake, match=r"low order|not below 2\^255 - 19"):
-            kept.client(Phase.SHARE, 7).share(roster(kept, {2: keys}))
-        server = Server(kept.agreed)
-        assert not server.take(10, from_client(PEOPLE[10], kept.agreed, Phase.ADVERTISE, 1, b"", keys))
-        assert "low order" in server.refused[0] or "not below 2^255 - 19" in server.refused[0]
-    assert kept.client(Phase.SHARE, 7).share(roster(kept, {2: good + public(private(bytes([6]) * 32))}))
+    with pytest.raises(Mistake, match=r"low order|not below 2\^255 - 19"):
+        kept.client(Phase.SHARE, 7).share(roster(kept, {2: low}))
+    server = Server(kept.agreed)
+    assert not server.take(10, from_client(PEOPLE[10], kept.agreed, Phase.ADVERTISE, 1, b"", low))
+    assert "low order" in server.refused[0] or "not below 2^255 - 19" in server.refused[0]
+    assert kept.client(Phase.SHARE, 7).share(roster(kept, {2: public(private(bytes([5]) * 32))}))
 
 
 def test_its_own_key(kept: Kept) -> None:
@@ -127,22 +159,59 @@ def test_its_own_key(kept: Kept) -> None:
         kept.client(Phase.SHARE, 7).share(roster(kept, {1: mine}))
 
 
-def test_one_key_for_both_purposes(kept: Kept) -> None:
-    """A server that lets it pass does not make a client agree on one secret for boxes and masks."""
-    key = public(private(bytes([5]) * 32))
-    with pytest.raises(Mistake, match="client 13 shows one key for both purposes"):
-        kept.client(Phase.SHARE, 7).share(roster(kept, {2: key + key}))
+def test_one_key_for_masks_and_shares(kept: Kept) -> None:
+    """What opens the masks of a client opens none of its shares: these are in no message, nor in what was sealed."""
+    everything = b"".join(data for way in (kept.up, kept.down) for phase in way.values() for data in phase.values())
+    server = kept.server(Phase.UNMASK)
+    for name, data in kept.up[Phase.UNMASK].items():
+        server.take(name, data)
+    told = {seat: server._told(seat, server._got[seat][0]) for seat in range(5)}
+    sent, checks = ({seat: one[i][5] for seat, one in told.items()} for i in (0, 1))
+    revealed = server._behind(5, server._secret(5, sent, False, {}), checks)
+    for seat, (name, _) in enumerate(kept.agreed.cohort[:5]):
+        pair = kept.pairs(name)[5]
+        assert revealed[seat] == pair.mask
+        assert sent[seat] == pair.held[1]
+        assert pair.held[1] in everything
+        for hidden in (pair.mask, pair.held[0], *pair.dealt):  # as 22 holds of the others, it never said
+            assert hidden not in everything
+            assert hidden not in b"".join(value for value in revealed.values() if value != pair.mask)
+
+
+def secrets_in(client: Client) -> bytes:
+    """All bytes that a client keeps."""
+
+    def flat(value: object) -> bytes:
+        if isinstance(value, bytes):
+            return value
+        values = value.values() if isinstance(value, dict) else value if isinstance(value, tuple | list) else ()
+        return b" ".join(map(flat, values))
+
+    return flat([value for field, value in vars(client).items() if field not in ("terms", "_identity")])
+
+
+def test_what_it_forgets(kept: Kept) -> None:
+    """Its key and the shares dealt when it has shared, masks and seed when it has masked, all shares at the end."""
+    pair = kept.pairs(7)[5]
+    closed = kept.client(Phase.UNMASK, 7)
+    closed.unmask(kept.down[Phase.UNMASK][7])
+    stages = [secrets_in(kept.client(phase, 7)) for phase in (Phase.SHARE, Phase.MASK, Phase.CONSENT)]
+    key, seed = kept.client(Phase.SHARE, 7)._key, kept.client(Phase.MASK, 7)._seed
+    assert [key in stage for stage in stages] == [True, False, False]
+    assert [seed in stage for stage in stages[1:]] == [True, False]
+    for secret, kept_at in ((pair.mask, [True, False]), (pair.held[1], [True, True]), (pair.dealt[0], [False, False])):
+        assert [secret in stage for stage in stages[1:]] == kept_at
+    assert not any(secret in secrets_in(closed) for secret in (key, seed, pair.mask, *pair.held, *pair.dealt))
 
 
 def test_keys_spelled_in_two_ways(kept: Kept) -> None:
     """u and u + p are one point: of the nineteen that have two spellings the second is refused by both sides."""
-    good = public(private(bytes([6]) * 32))
     for u in range(2**255 - 19, 2**255):
         second = u.to_bytes(32, "little")
         with pytest.raises(Mistake, match=r"not below 2\^255 - 19"):
-            kept.client(Phase.SHARE, 7).share(roster(kept, {2: good + second}))
+            kept.client(Phase.SHARE, 7).share(roster(kept, {2: second}))
         server = Server(kept.agreed)
-        assert not server.take(10, from_client(PEOPLE[10], kept.agreed, Phase.ADVERTISE, 1, b"", second + good))
+        assert not server.take(10, from_client(PEOPLE[10], kept.agreed, Phase.ADVERTISE, 1, b"", second))
         assert "not below 2^255 - 19" in server.refused[0]
 
 
@@ -155,29 +224,30 @@ def test_it_cannot_be_stored(kept: Kept) -> None:
 
 def test_too_few_neighbours(kept: Kept) -> None:
     body = kept.down[Phase.SHARE][7][HEAD.size :]
+    two = pack_set([0, 1], 5) + body[1 : 1 + 2 * ADVERT.size]
     with pytest.raises(Aborted, match="2 neighbours advertise keys, and 3 are needed"):
-        kept.client(Phase.SHARE, 7).share(to_client(kept.agreed, Phase.SHARE, 0, body[: 2 * ADVERT.size]))
+        kept.client(Phase.SHARE, 7).share(to_client(kept.agreed, Phase.SHARE, 0, two))
 
 
 def test_strangers_and_doubles_on_the_roster(kept: Kept) -> None:
     body = kept.down[Phase.SHARE][7][HEAD.size :]
-    first = body[: ADVERT.size]
-    stranger = (9).to_bytes(4, "little") + first[4:]
-    for wrong in (first + body, body + stranger, body[ADVERT.size :] + first):
-        with pytest.raises(Mistake, match="twice, out of order, or one that is not expected"):
+    bits, first, rest = body[:1], body[1 : 1 + ADVERT.size], body[1 + ADVERT.size :]
+    for wrong, sentence in (
+        (body + first, "a list of 5 times 96 bytes cannot have 576"),
+        (bytes([0xFF]) + body[1:], "no bits after the last"),
+        (bits + first + first + rest[ADVERT.size :], "the keys of client 13 do not have its signature"),
+        (bits + rest + first, "the keys of client 10 do not have its signature"),
+    ):
+        with pytest.raises(Mistake, match=sentence):
             kept.client(Phase.SHARE, 7).share(to_client(kept.agreed, Phase.SHARE, 0, wrong))
 
 
-def test_a_box_that_does_not_open_costs_one_share(kept: Kept) -> None:
-    body = bytearray(kept.down[Phase.MASK][7][HEAD.size :])
-    body[10] ^= 1
-    client = kept.client(Phase.MASK, 7)
-    said = client.mask(to_client(kept.agreed, Phase.MASK, 0, bytes(body)), kept.values[7])
-    assert said[:-SIGNATURE] == kept.up[Phase.MASK][7][:-SIGNATURE]  # the masks are the same
-    assert client.refused == ("the box of client 10 does not open",)
-    client.consent(kept.down[Phase.CONSENT][7])
-    told = client.unmask(kept.down[Phase.UNMASK][7])
-    assert len(told) == len(kept.up[Phase.UNMASK][7]) - 32
+def test_a_neighbour_that_was_not_on_the_roster(kept: Kept) -> None:
+    client = kept.client(Phase.SHARE, 7)
+    body = kept.down[Phase.SHARE][7][HEAD.size :]
+    client.share(to_client(kept.agreed, Phase.SHARE, 0, pack_set(range(4), 5) + body[1 : -ADVERT.size]))
+    with pytest.raises(Mistake, match="shared its secrets that was not on the roster"):
+        client.mask(kept.down[Phase.MASK][7], kept.values[7])
 
 
 def test_wrong_numbers(kept: Kept) -> None:
@@ -227,8 +297,7 @@ def test_one_bit_of_the_terms(what: str) -> None:
     # A server that helps it along: it takes its keys out and passes them on as if they were signed for these terms.
     honest = Client(people[10], agreed)
     honest.advertise()
-    keys, signature = said[HEAD.size : -SIGNATURE], said[-SIGNATURE:]
-    body = ADVERT.pack(0, keys[:32], keys[32:], signature)
+    body = pack_set([0], 5) + ADVERT.pack(said[HEAD.size : -SIGNATURE], said[-SIGNATURE:])
     with pytest.raises(Mistake, match="keys of client 7 do not have its signature"):
         honest.share(to_client(agreed, Phase.SHARE, 1, body))
 

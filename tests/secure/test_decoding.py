@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hush.secure.decoding import Decoded, _weights, agree, decode, gao
-from hush.secure.keys import P
+from hush.secure.decoding import Decoded, P, _weights, agree, decode, extend, gao
 
 
 def value(f: list[int], x: int) -> int:
@@ -71,3 +70,14 @@ def test_any_single_one_off_is_seen(at: int) -> None:
 def test_weights_against_their_definition(xs: list[int]) -> None:
     for x, weight in zip(xs, _weights(xs), strict=True):
         assert weight * math.prod(x - other for other in xs if other != x) % P == 1
+
+
+@settings(max_examples=40)
+@given(st.integers(1, 12), st.integers(1, 3), st.sampled_from([1, 2, 40]), st.randoms(use_true_random=False))
+def test_extended_to_other_points(k: int, rows: int, wide: int, random: Random) -> None:
+    """Several polynomials through points at the same xs, at others on either side and between."""
+    xs = random.sample(range(1, wide * k + 1), k)
+    others = [x for x in range(-3, wide * k + 4) if x not in xs]
+    drawn = [[random.randrange(P) for _ in range(k)] for _ in range(rows)]
+    found = extend(xs, [[value(f, x) for x in xs] for f in drawn], others)
+    assert found == [[value(f, x) for x in others] for f in drawn]

@@ -47,6 +47,36 @@ def test_no_dropouts_part_a_sum_that_can_be_opened() -> None:
     assert opened > 50
 
 
+def parted(n: int, k: int, shares: int, most: int) -> int:
+    """In how many ways a server opens the sum of a part of the survivors of a ring: all are tried.
+
+    At most `most` of any k / 2 clients in a row collude. Each of the others is in the part or in the rest, and reveals
+    shares or not, or dropped out. Who reveals had masks with every neighbour that survived, and enough of these did.
+    Clients of the part had none with the rest, and with enough neighbours; their seeds are opened.
+    """
+    kinds = np.indices((6,) * n, dtype=np.int8).reshape(n, -1)
+    part, rest, gone, league = kinds < 2, (kinds == 2) | (kinds == 3), kinds == 4, kinds == 5
+    tells = (kinds == 0) | (kinds == 2)
+    steps = [step for step in range(-(k // 2), k // 2 + 1) if step]
+
+    def near(marks: np.ndarray) -> np.ndarray:
+        return sum(np.roll(marks, step, axis=0).astype(np.int8) for step in steps)
+
+    row = sum(np.roll(league, step, axis=0).astype(np.int8) for step in range(k // 2))
+    opened = near(tells) + near(league) >= shares
+    masked = near(rest) <= k - shares
+    fair = (near(gone) <= k - shares) & ~(part & (near(rest) > 0))
+    good = (row <= most) & (~part | (opened & masked)) & (~tells | fair)
+    return int((good.all(axis=0) & part.any(axis=0) & rest.any(axis=0)).sum())
+
+
+@pytest.mark.parametrize(("n", "k", "shares"), [(7, 4, 3), (8, 4, 3), (8, 6, 4), (8, 6, 5), (8, 4, 4)])
+def test_no_part_of_a_ring_is_opened_alone(n: int, k: int, shares: int) -> None:
+    """Whatever the server says to whom, while few enough collude side by side; with one more it can be done."""
+    assert parted(n, k, shares, shares - k // 2 - 1) == 0
+    assert parted(n, k, shares, shares - k // 2) > 0
+
+
 @pytest.mark.parametrize(("n", "marked", "drawn"), [(10, 3, 4), (40, 13, 20), (12, 11, 5), (9, 0, 4), (30, 2, 28)])
 def test_tails_against_exact_fractions(n: int, marked: int, drawn: int) -> None:
     ways = [math.comb(marked, i) * math.comb(n - 1 - marked, drawn - i) for i in range(drawn + 1)]

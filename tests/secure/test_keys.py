@@ -10,12 +10,15 @@ import pytest
 
 from hush.errors import Mistake
 from hush.secure.keys import (
+    CHECK,
     WEAK,
     Identity,
     P,
     agree,
     commitment,
     derive,
+    pair,
+    pair_check,
     pair_key,
     private,
     public,
@@ -33,6 +36,18 @@ def test_both_sides_agree() -> None:
     shared = agree(one, public(other))
     assert shared == agree(other, public(one))
     assert pair_key(shared, DIGEST, 3, 8) == pair_key(shared, DIGEST, 8, 3)
+    assert pair_check(shared, DIGEST, 3, 8) == pair_check(shared, DIGEST, 8, 3)
+
+
+def test_what_a_pair_derives() -> None:
+    """One's shares are what the other deals; all five are apart, and others under other terms and for other seats."""
+    shared = bytes([7]) * 32
+    one, other = pair(shared, DIGEST, 3, 8), pair(shared, DIGEST, 8, 3)
+    assert one.mask == other.mask
+    assert (one.dealt, one.held) == (other.held, other.dealt)
+    others = [pair(shared, OTHER, 3, 8), pair(shared, DIGEST, 3, 9), pair(bytes(32), DIGEST, 3, 8)]
+    found = [value for each in (one, *others) for value in (each.mask, *each.dealt, *each.held)]
+    assert len(set(found)) == len(found) == 20
 
 
 def test_no_key_is_that_of_another_purpose() -> None:
@@ -40,10 +55,11 @@ def test_no_key_is_that_of_another_purpose() -> None:
     found = [
         *(pair_key(secret, digest, *pair) for digest in (DIGEST, OTHER) for pair in ((0, 1), (0, 2), (1, 2))),
         *(self_key(secret, digest, seat) for digest in (DIGEST, OTHER) for seat in (0, 1)),
+        *(pair_check(secret, digest, *pair) for digest in (DIGEST, OTHER) for pair in ((0, 1), (0, 2), (1, 2))),
         *(derive(secret, digest, b"box", *pair) for digest in (DIGEST, OTHER) for pair in ((0, 1), (1, 0))),
         *(commitment(secret, digest, seat) for digest in (DIGEST, OTHER) for seat in (0, 1)),
     ]
-    assert len(set(found)) == len(found)
+    assert len({value[:CHECK] for value in found}) == len(found)
 
 
 def test_a_key_has_one_spelling() -> None:

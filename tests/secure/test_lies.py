@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from random import Random
 
@@ -11,9 +12,9 @@ import pytest
 from hush.errors import Aborted
 from hush.secure import Client, Opened, Server, Terms, binding
 from hush.secure.driver import answer
-from hush.secure.keys import repeatable, seal
-from hush.secure.messages import COMMITMENT, HEAD, SEALED, SIGNATURE, Phase, from_client
-from hush.secure.shares import secret
+from hush.secure.keys import commitment, repeatable, seal
+from hush.secure.messages import HEAD, SIGNATURE, Dealt, Phase, from_client
+from hush.secure.shares import LENGTH, deal, element
 from secure.cohorts import Kept, identities, keep, numbers, plain, snapshot, terms
 
 PEOPLE = identities(100)
@@ -56,8 +57,8 @@ def lying(agreed: Terms, asked: bytes, true: bytes, name: int, about: list[int],
     near = agreed.near(seat)
     body = bytearray(true[HEAD.size : -SIGNATURE])
     for other in about:
-        at = (len(near) + 7) // 8 + 32 * near.index(agreed.seat(other))
-        body[at : at + 32] = secret(random.randbytes)
+        at = LENGTH * near.index(agreed.seat(other))
+        body[at : at + LENGTH] = element(random.randbytes(32))
     return from_client(PEOPLE[name], agreed, Phase.UNMASK, seat, asked[HEAD.size :], bytes(body))
 
 
@@ -122,28 +123,82 @@ def test_one_liar_too_many(told: tuple[Server, dict[int, bytes], dict[int, bytes
     )
 
 
-def resealed(people: dict, kept: Kept, name: int, holders: list[int]) -> bytes:
-    """The client's share message with wrong shares for some neighbours, in boxes that open, signed by it."""
-    seat, near = kept.agreed.seat(name), kept.agreed.near(kept.agreed.seat(name))
-    body = bytearray(kept.up[Phase.SHARE][name][HEAD.size : -SIGNATURE])
-    for holder in holders:
-        other = kept.agreed.seat(holder)
-        key = kept.clients[Phase.MASK][name]._agreed[other][0]
-        at = COMMITMENT + SEALED * near.index(other)
-        body[at : at + SEALED] = seal(key, kept.agreed.digest, seat, other, secret(repeatable(b"%d" % holder)) * 2)
-    return from_client(people[name], kept.agreed, Phase.SHARE, seat, kept.down[Phase.SHARE][name][HEAD.size :], body)
+def misdealt(people: dict, kept: Kept, name: int, holders: list[int]) -> tuple[bytes, bytes]:
+    """The client's share message with secrets of which some neighbours have wrong shares, signed; and its seed."""
+    agreed, seat = kept.agreed, kept.agreed.seat(name)
+    pairs, wrong = kept.pairs(name), [agreed.seat(holder) for holder in holders]
+    rows = [
+        [element(repeatable(b"%d" % other)(32)) if other in wrong else one.dealt[i] for other, one in pairs.items()]
+        for i in (0, 1)
+    ]
+    (seed, of_seed), (lock, of_lock) = deal(range(len(pairs)), rows, agreed.shares)
+    box = seal(lock, agreed.digest, seat, seat, b"".join(one.mask for one in pairs.values()))
+    body = Dealt(commitment(seed, agreed.digest, seat), of_seed.public, of_lock.public, box).pack()
+    assert len(body) == len(kept.up[Phase.SHARE][name][HEAD.size : -SIGNATURE])
+    asked = kept.down[Phase.SHARE][name][HEAD.size :]
+    return from_client(people[name], agreed, Phase.SHARE, seat, asked, body), seed
+
+
+def sealing(people: dict, kept: Kept, name: int, secrets: list[bytes]) -> bytes:
+    """The client's share message with these secrets of its masks in the box, under the right lock, signed."""
+    agreed, seat, pairs = kept.agreed, kept.agreed.seat(name), kept.pairs(name)
+    ((lock, _),) = deal(range(len(pairs)), [[one.dealt[1] for one in pairs.values()]], agreed.shares)
+    true = Dealt.read(kept.up[Phase.SHARE][name][HEAD.size : -SIGNATURE], len(pairs), agreed.shares)
+    body = replace(true, box=seal(lock, agreed.digest, seat, seat, b"".join(secrets))).pack()
+    return from_client(people[name], agreed, Phase.SHARE, seat, kept.down[Phase.SHARE][name][HEAD.size :], body)
+
+
+def left(people: dict, kept: Kept, lie: bytes, bad: int, silent: tuple[int, ...] = ()) -> Opened:
+    """The round in which one shares this and drops out, and the silent ones say nothing at the end."""
+    server, values = kept.server(Phase.SHARE), kept.values
+    clients = {name: kept.client(Phase.MASK, name) for name in people}
+    for name, data in kept.up[Phase.SHARE].items():
+        assert server.take(name, lie if name == bad else data)
+    for phase in (Phase.MASK, Phase.CONSENT, Phase.UNMASK):
+        for name, data in server.advance().items():
+            if name != bad and not (phase is Phase.UNMASK and name in silent):
+                assert server.take(name, answer(clients[name], phase, data, values[name]))
+    return server.finish()
+
+
+def test_a_client_that_seals_other_masks_and_drops_out() -> None:
+    """Zeros, or one wrong secret: nothing is opened. The lock fits and the box opens, the neighbours' checks do not."""
+    people, bad = identities(9), 13
+    kept = keep(people, terms(people))
+    true = [one.mask for one in kept.pairs(bad).values()]
+    opened = left(people, kept, sealing(people, kept, bad, true), bad)
+    assert np.array_equal(opened.residues, plain(kept.agreed, kept.values, opened.survivors))
+    assert bad not in opened.survivors
+    for lie, others in (([bytes(16)] * 8, "7, 10, 16, 19, 22, 25, 28, 31"), ([*true[:-1], bytes(16)], "31")):
+        with pytest.raises(Aborted) as why:
+            left(people, kept, sealing(people, kept, bad, lie), bad)
+        assert str(why.value) == (
+            f"round 1: the masks that client 13 sealed are not those of clients {others}: it is at fault, or each of"
+            " these is: nothing is opened"
+        )
+
+
+def test_a_neighbour_that_is_lost_before_its_check() -> None:
+    """It sends no check of a mask that it has with one that dropped out: what that one sealed is taken as it is."""
+    people, bad, silent = identities(9), 13, 31
+    kept = keep(people, terms(people))
+    true = [one.mask for one in kept.pairs(bad).values()]
+    for secrets, exact in ((true, True), ([*true[:-1], bytes(16)], False)):
+        opened = left(people, kept, sealing(people, kept, bad, secrets), bad, (silent,))
+        assert np.array_equal(opened.residues, plain(kept.agreed, kept.values, opened.survivors)) == exact
 
 
 @pytest.mark.parametrize("wrong", [1, 2])
-def test_a_client_that_seals_wrong_shares(wrong: int) -> None:
+def test_a_client_that_deals_wrong_shares(wrong: int) -> None:
     """Its honest holders look like liars: what is said of them holds, and they are not said to have lied."""
     people = identities(9)
     agreed = terms(people)
     kept, bad, holders = keep(people, agreed), 7, [10, 13][:wrong]
     server, values = kept.server(Phase.SHARE), kept.values
     clients = {name: kept.client(Phase.MASK, name) for name in people}
+    lie, clients[bad]._seed = misdealt(people, kept, bad, holders)
     for name, data in kept.up[Phase.SHARE].items():
-        assert server.take(name, resealed(people, kept, bad, holders) if name == bad else data)
+        assert server.take(name, lie if name == bad else data)
     for phase in (Phase.MASK, Phase.CONSENT, Phase.UNMASK):
         for name, data in server.advance().items():
             said = answer(clients[name], phase, data, values[name])

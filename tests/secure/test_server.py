@@ -1,14 +1,17 @@
 """What the server refuses, one by one, and when it gives up."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from hush.errors import Aborted, Mistake
-from hush.secure import Client, Server
-from hush.secure.keys import P, commitment, repeatable, seal
-from hush.secure.messages import BOX, HEAD, PHASES, SIGNATURE, Phase, from_client, to_client
+from hush.secure import Client, Round, Server
+from hush.secure.decoding import P
+from hush.secure.driver import answer
+from hush.secure.keys import CHECK, commitment, repeatable
+from hush.secure.messages import COMMITMENT, HEAD, PHASES, SIGNATURE, Phase, from_client, pack_set, to_client
 from hush.secure.refusals import REFUSALS
 from secure.cohorts import Kept, identities, keep, plain, terms
 
@@ -83,16 +86,19 @@ def test_out_of_turn(kept: Kept) -> None:
         kept.server(Phase.UNMASK).advance()
 
 
+PAST = P.to_bytes(16, "little")  # no number of the field
 LIES = [
-    (Phase.ADVERTISE, lambda body: body[:63], "two different keys"),
-    (Phase.ADVERTISE, lambda body: body[:32] * 2, "two different keys"),
-    (Phase.SHARE, lambda body: body[:-80], "a box for each of 5 neighbours"),
+    (Phase.ADVERTISE, lambda body: body[:31], "a key of 32 bytes"),
+    (Phase.ADVERTISE, lambda body: body[:32] * 2, "a key of 32 bytes"),
+    (Phase.SHARE, lambda body: body[:-16], "its secrets among 5 neighbours"),
+    (Phase.SHARE, lambda body: body[:COMMITMENT] + PAST + body[COMMITMENT + 16 :], "a number below"),
     (Phase.MASK, lambda body: body + b"\0", "20 numbers of 12 bits take 30 bytes"),
     (Phase.CONSENT, lambda body: b"\x0f", "another set of survivors"),
-    (Phase.UNMASK, lambda body: body[:-1], "32 bytes for each of the 5 shares"),
-    (Phase.UNMASK, lambda body: b"\xff" + body[1:], "no bits after the last"),
-    (Phase.UNMASK, lambda body: body[:-32] + P.to_bytes(32, "little"), "a number below"),
-    (Phase.UNMASK, lambda body: b"", "a set of 5 seats"),
+    (Phase.UNMASK, lambda body: body[:-1], "16 bytes for each of the 5 shares"),
+    (Phase.UNMASK, lambda body: body + body[:16], "16 bytes for each of the 5 shares"),
+    (Phase.UNMASK, lambda body: PAST + body[16:], "a number below"),
+    (Phase.UNMASK, lambda body: body[:-8], "8 for each of the 1 neighbours that dropped out"),
+    (Phase.UNMASK, lambda body: b"", "16 bytes for each of the 5 shares"),
 ]
 
 
@@ -109,14 +115,24 @@ def test_a_lie_about_one_share_is_survived(kept: Kept) -> None:
     """Another number as a share of everybody: left out, as long as there is a share to spare."""
     server = kept.server(Phase.UNMASK)
     body = kept.up[Phase.UNMASK][10][HEAD.size : -SIGNATURE]
-    assert server.take(10, signed_by(kept, Phase.UNMASK, 10, body[:1] + bytes([7]) * (len(body) - 1)))
+    lie = bytes([7]) * (len(body) - CHECK) + body[-CHECK:]
+    assert server.take(10, signed_by(kept, Phase.UNMASK, 10, lie))
     total, who = kept.rest(server)
     assert np.array_equal(total, plain(kept.agreed, kept.values, who))
 
 
+def test_a_wrong_check_opens_nothing(kept: Kept) -> None:
+    """Of a mask with one that dropped out: whose word is wrong cannot be known, and the sentence accuses neither."""
+    server = kept.server(Phase.UNMASK)
+    body = kept.up[Phase.UNMASK][10][HEAD.size : -SIGNATURE]
+    assert server.take(10, signed_by(kept, Phase.UNMASK, 10, body[:-CHECK] + bytes(CHECK)))
+    with pytest.raises(Aborted, match="masks that client 22 sealed are not those of clients 10: it is at fault, or"):
+        kept.rest(server)
+
+
 def test_a_wrong_commitment_opens_nothing(kept: Kept) -> None:
     server = kept.server(Phase.UNMASK)
-    server._commitments = server._commitments | {1: commitment(bytes(32), kept.agreed.digest, 1)}
+    server._dealt[1] = replace(server._dealt[1], commitment=commitment(bytes(16), kept.agreed.digest, 1))
     sentence = (
         "the 4 shares sent of client 10 agree with one another and not with what it showed of its secret: it is at"
         " fault, or at least 2 of those who sent them are: nothing is opened"
@@ -125,17 +141,26 @@ def test_a_wrong_commitment_opens_nothing(kept: Kept) -> None:
         kept.rest(server)
 
 
-def test_a_box_with_no_shares_in_it_costs_its_sender_only() -> None:
-    """A client that seals numbers past the field: its neighbours hold nothing of it, and tell all else."""
+def test_shares_that_are_no_numbers_cost_their_dealer_only(kept: Kept) -> None:
+    """A client that publishes numbers past the field is out; its neighbours hold all else, and the sum is exact."""
     people = identities(6)
-    agreed = terms(people)
-    kept = keep(people, agreed)
-    client = kept.client(Phase.MASK, 7)
-    agreed_with_10 = client._agreed[1][0]
-    box = seal(agreed_with_10, agreed.digest, 1, 0, b"\xff" * 64)
-    body = BOX.pack(1, box) + kept.down[Phase.MASK][7][HEAD.size + BOX.size :]
-    client.mask(to_client(agreed, Phase.MASK, 0, body), kept.values[7])
-    assert client.refused == ("the box of client 10 does not open",)
+    clients = {name: Client(people[name], kept.agreed, repeatable(b"%d" % name)) for name in people}
+    server, asked = Server(kept.agreed), dict.fromkeys(people, b"")
+    for phase in PHASES:
+        for name, data in asked.items():
+            said = answer(clients[name], phase, data, kept.values[name])
+            if phase is Phase.SHARE and name == 10:
+                body = said[HEAD.size : HEAD.size + COMMITMENT] + PAST + said[HEAD.size + COMMITMENT + 16 : -SIGNATURE]
+                lie = from_client(people[10], kept.agreed, phase, 1, data[HEAD.size :], body)
+                assert not server.take(10, lie)
+            else:
+                assert server.take(name, said)
+        if phase is not Phase.UNMASK:
+            asked = server.advance()
+    opened = server.finish()
+    assert opened.survivors == (7, 13, 16, 19, 22)
+    assert np.array_equal(opened.residues, plain(kept.agreed, kept.values, opened.survivors))
+    assert [one.split(":")[0] for one in server.refused] == ["client 10 refused"]
 
 
 def test_refused_messages_of_a_client_have_a_limit(kept: Kept) -> None:
@@ -169,10 +194,28 @@ def test_a_client_without_enough_neighbours() -> None:
 
 
 def test_a_client_that_was_asked_something_else(kept: Kept) -> None:
-    """A box was lost on the way down: its numbers lack a mask, and would have destroyed the sum."""
+    """A neighbour was lost on the way down: its numbers lack a mask, and would have destroyed the sum."""
     client, server = kept.client(Phase.MASK, 7), kept.server(Phase.MASK)
-    said = client.mask(kept.down[Phase.MASK][7][: -BOX.size], kept.values[7])
+    said = client.mask(to_client(kept.agreed, Phase.MASK, 0, pack_set(range(4), 5)), kept.values[7])
     assert not server.take(7, said)
     assert "answers something else" in server.refused[0]
     total, who = kept.rest(server)  # with the true message
     assert np.array_equal(total, plain(kept.agreed, kept.values, who))
+
+
+def test_a_committee_without_enough_members() -> None:
+    """Four of eight are gone, and everybody has five neighbours left of eight: enough to open, too few to sign."""
+    people = identities(30)
+    agreed = terms(people, degree=8, shares=5, size=3)
+    first = agreed._ring[0]
+    gone = {agreed.cohort[first[place]][0] for place in (0, 3, 4, 7)}
+    present = [name for name in people if name not in gone]
+    sentence = "round 1: 4 clients of the committee masked their numbers, and 5 are needed: nothing is opened"
+    assert agreed.stuck(present) == sentence
+    assert agreed.stuck(present, 2) is None
+    whole = Round(agreed, people)
+    whole.begin()
+    for name in present:
+        assert whole.add(name, np.zeros(3, int))
+    with pytest.raises(Aborted, match=sentence):
+        whole.finish()

@@ -10,80 +10,98 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hush.errors import Mistake
-from hush.secure.keys import P, repeatable
-from hush.secure.shares import Recovered, consistent, join, number, secret, split
+from hush.secure.decoding import P
+from hush.secure.keys import repeatable
+from hush.secure.shares import Recovered, Sharing, consistent, deal, element, join, number
 
-elements = st.integers(0, P - 1).map(lambda value: value.to_bytes(32, "little"))
+
+def dealt(threshold: int, places: list[int], key: bytes) -> tuple[bytes, Sharing, dict[int, bytes]]:
+    """A secret, what is public of it, and the share at each place."""
+    draw = repeatable(key)
+    shares = {place: element(draw(32)) for place in places}
+    ((secret, sharing),) = deal(places, [list(shares.values())], threshold)
+    return secret, sharing, shares
 
 
 @settings(max_examples=40)
-@given(elements, st.integers(1, 6), st.integers(0, 4), st.randoms(use_true_random=False))
-def test_any_of_them_give_the_secret(value: bytes, threshold: int, more: int, random: Random) -> None:
-    seats = random.sample(range(300), threshold + more)
-    found = split(value, threshold, seats, repeatable(b"1"))
-    chosen = random.sample(seats, threshold)
-    assert join({seat: found[seat] for seat in chosen}, threshold, value.__eq__) == Recovered(value, ())
+@given(st.integers(1, 6), st.integers(0, 4), st.randoms(use_true_random=False))
+def test_any_of_them_give_the_secret(threshold: int, more: int, random: Random) -> None:
+    places = random.sample(range(300), threshold + more)
+    secret, sharing, found = dealt(threshold, places, random.randbytes(8))
+    chosen = random.sample(places, threshold)
+    assert join(sharing, {place: found[place] for place in chosen}, secret.__eq__) == Recovered(secret, ())
 
 
 def test_all_choices() -> None:
-    value = secret(repeatable(b"secret"))
-    found = split(value, 3, range(6), repeatable(b"2"))
+    secret, sharing, found = dealt(3, list(range(6)), b"2")
     for chosen in itertools.combinations(range(6), 3):
-        assert join({seat: found[seat] for seat in chosen}, 3, value.__eq__) == Recovered(value, ())
+        assert join(sharing, {place: found[place] for place in chosen}, secret.__eq__) == Recovered(secret, ())
     assert len(set(found.values())) == 6
+    assert len(sharing.public) == 3 * 16
 
 
-def test_a_share_is_the_polynomial_at_its_seat() -> None:
-    """Against the definition: f(x) = secret + a1 x + a2 x^2, drawn highest first."""
-    a2, a1 = 12345, 2**200 + 7
-    drawn = iter([a2.to_bytes(32, "little"), a1.to_bytes(32, "little")])
-    found = split((99).to_bytes(32, "little"), 3, [0, 4, 63], lambda _: next(drawn))
-    for seat, share in found.items():
-        assert number(share) == (99 + a1 * (seat + 1) + a2 * (seat + 1) ** 2) % P
+def test_a_share_is_the_polynomial_at_its_place() -> None:
+    """Against the definition: f(0) the secret, f(1) and f(2) public, f(3 + place) the shares; each row its own f."""
+    fs = [[99, 2**100 + 7, 12345, 5], [1, 2, 3, P - 4]]
+
+    def value(f: list[int], x: int) -> bytes:
+        return (sum(a * x**i for i, a in enumerate(f)) % P).to_bytes(16, "little")
+
+    places = [0, 4, 7, 63]
+    rows = [[value(f, 3 + place) for place in places] for f in fs]
+    assert deal(places, rows, 2) == [(value(f, 0), Sharing(2, value(f, 1) + value(f, 2))) for f in fs]
 
 
 def test_fewer_tell_nothing() -> None:
-    """For any guess of the secret there is a polynomial through t - 1 shares: they exclude none."""
-    found = split((5).to_bytes(32, "little"), 2, [0, 1], repeatable(b"3"))
+    """For any guess of the secret there is a polynomial through what is public and t - 1 shares: they exclude none."""
+    _, sharing, found = dealt(2, [0, 1, 2], b"3")
+    known = {1: number(sharing.public), 2: number(found[0])}
     for guess in (0, 5, 77, P - 1):
-        slope = (number(found[0]) - guess) % P
-        assert (guess + slope) % P == number(found[0])
-    # and over many draws a share is uniform whatever the secret
-    tops = [number(split(bytes(32), 2, [0, 1], repeatable(b"%d" % i))[1]) * 16 // P for i in range(1600)]
+        points = {0: guess, **known}
+        line = [(y, x) for x, y in points.items()]
+        at_three = sum(
+            y * math.prod((3 - other) * pow(x - other, -1, P) for _, other in line if other != x) for y, x in line
+        )
+        third = (at_three % P).to_bytes(16, "little")  # a share of the holder at place 1 with which the guess is right
+        assert join(sharing, {0: found[0], 1: third}, bool) == Recovered(guess.to_bytes(16, "little"), ())
+    # and over many draws a secret is uniform whatever t - 1 shares are
+    tops = []
+    for i in range(1600):
+        ((secret, _),) = deal([0, 1], [[bytes(16), element(repeatable(b"%d" % i)(32))]], 2)
+        tops.append(number(secret) * 16 // P)
     counts = np.bincount(tops, minlength=16)
     assert ((counts - 100) ** 2 / 100).sum() < 45  # of 15 degrees: passed once in 10^4
 
 
 @pytest.mark.parametrize("liar", range(5))
 def test_one_lie_is_survived_with_a_share_to_spare(liar: int) -> None:
-    value = secret(repeatable(b"secret"))
-    found = split(value, 4, range(5), repeatable(b"4"))
-    found[liar] = secret(repeatable(b"lie"))
-    assert join(found, 4, value.__eq__) == Recovered(value, (liar,))
-    assert not consistent(found, 4)
+    secret, sharing, found = dealt(4, list(range(5)), b"4")
+    found[liar] = element(repeatable(b"lie")(32))
+    assert join(sharing, found, secret.__eq__) == Recovered(secret, (liar,))
+    assert not consistent(sharing, found)
     del found[(liar + 1) % 5]
-    assert join(found, 4, value.__eq__) is None
-    assert consistent(found, 4)  # four are on some polynomial always
+    assert join(sharing, found, secret.__eq__) is None
+    assert consistent(sharing, found)  # four are on some polynomial always
 
 
 def test_refused() -> None:
-    found = split(bytes(32), 3, range(4), repeatable(b"5"))
+    _, sharing, found = dealt(3, list(range(4)), b"5")
     with pytest.raises(Mistake, match="2 shares are too few: 3 give the secret"):
-        join({0: found[0], 1: found[1]}, 3, bool)
-    for wrong in (b"", bytes(31), bytes(33), P.to_bytes(32, "little"), b"\xff" * 32):
-        with pytest.raises(Mistake, match="32 bytes, a number below"):
+        join(sharing, {0: found[0], 1: found[1]}, bool)
+    for wrong in (b"", bytes(15), bytes(17), P.to_bytes(16, "little"), b"\xff" * 16):
+        with pytest.raises(Mistake, match="16 bytes, a number below"):
             number(wrong)
-    for threshold, seats in ((0, [0, 1]), (3, [0, 1]), (2, [1, 1])):
+    for threshold, places in ((0, [0, 1]), (3, [0, 1]), (2, [1, 1])):
         with pytest.raises(Mistake, match=f"threshold={threshold} must be from 1"):
-            split(bytes(32), threshold, seats, repeatable(b"6"))
+            deal(places, [[bytes(16)] * 2], threshold)
 
 
-def test_draws_past_the_field_are_drawn_again() -> None:
-    drawn = iter([b"\xff" * 31 + b"\x7f", (2**255 - 19).to_bytes(32, "little"), (2**255 + 4).to_bytes(32, "little")])
-    assert secret(lambda _: next(drawn)) == (4).to_bytes(32, "little")
+def test_uniform_bytes_are_elements() -> None:
+    for value in (0, 5, P - 1, P, P + 4, 2**256 - 1):
+        assert number(element(value.to_bytes(32, "little"))) == value % P
 
 
 def test_the_field_is_one() -> None:
-    """Fermat's test to a few bases, and no small factor: p is the prime of Curve25519."""
+    """Fermat's test to a few bases, and no small factor: the largest prime below 2^128."""
     assert all(pow(base, P - 1, P) == 1 for base in (2, 3, 5, 7, 11))
     assert math.gcd(P, math.prod(range(2, 2000))) == 1

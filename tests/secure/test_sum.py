@@ -96,9 +96,12 @@ def test_bytes_are_those_of_the_messages() -> None:
     table = run(agreed, people, numbers(agreed)).tally.summary()
     head, signature = 17, 64
     assert table["mask"]["up"] == {"mean": 1500 + head + signature, "max": 1500 + head + signature}
-    assert table["share"]["up"]["max"] == 32 + 8 * 80 + head + signature
-    assert table["share"]["down"]["max"] == 8 * 132 + head
-    assert table["unmask"]["up"]["max"] == 1 + 8 * 32 + head + signature
+    assert table["share"]["up"]["max"] == 32 + 2 * 3 * 16 + 8 * 16 + 16 + head + signature
+    assert table["share"]["down"]["max"] == 1 + 8 * 96 + head
+    assert table["mask"]["down"]["max"] == 1 + head
+    assert table["consent"]["up"]["max"] == head + signature
+    assert table["unmask"]["up"]["max"] == 8 * 16 + head + signature
+    assert table["unmask"]["down"]["max"] == 2 + 6 * 64 + head
     assert table["all"]["up"]["max"] == sum(table[phase.word]["up"]["max"] for phase in PHASES)
 
 

@@ -11,6 +11,7 @@ from secure.cohorts import identities, numbers, terms
 
 # (cohort, degree, shares, threshold): everybody a neighbour, and rings; sets of seats of one and of more bytes
 GRAPHS = [(3, 2, 2, 3), (9, 8, 5, 6), (17, 16, 11, 12), (12, 4, 3, 7), (18, 8, 5, 12), (20, 16, 10, 14)]
+GRAPHS += [(12, 6, 5, 12)]  # all must survive: nobody signs, and whoever is lost aborts it
 
 
 def told(kind: type[Round] | type[Halves], agreed: Terms, people: dict, present: list[int]) -> tuple[Tally, str | None]:
@@ -44,6 +45,18 @@ def test_as_the_server_counts(graph: tuple[int, int, int, int], bits: int, size:
         tally, why = told(kind, agreed, identities(n), present)
         assert same(expected(agreed, present, servers), tally)
         assert agreed.stuck(present, servers) == why
+
+
+def test_checks_are_sent_of_who_is_gone_alone() -> None:
+    """A round without dropouts has not a byte of them; each survivor near one that is gone sends 8."""
+    agreed = terms(identities(20), degree=6, shares=4, threshold=11, size=3)
+    everybody = [name for name, _ in agreed.cohort]
+    whole = told(Round, agreed, identities(20), everybody)[0].up
+    assert (whole.T == [81 + 32, 81 + 32 + 32 * (6 - 4) + 16 * 6 + 16, 81 + 5, 81, 81 + 16 * 6]).all()
+    present = everybody[:5] + everybody[6:]
+    more = told(Round, agreed, identities(20), present)[0].up[4] - whole[4]
+    assert {seat for seat in range(20) if seat != 5 and more[seat]} == set(agreed.near(5))
+    assert all(more[seat] == 8 for seat in agreed.near(5))
 
 
 def test_below_the_threshold() -> None:

@@ -1,18 +1,22 @@
 """What a cohort cannot agree on, and what its digest says."""
 
 import hashlib
+import itertools
+import math
 import tracemalloc
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import hypergeom
 
-from hush.errors import Mistake
+from hush.errors import Aborted, Mistake
 from hush.secure import Client, Identity, Terms, binding
-from hush.secure.graph import MOST, ring
+from hush.secure.graph import MOST, degree, ring
 from hush.secure.keys import WEAK
+from hush.secure.messages import SIGNATURE, Phase, pack_set, pack_some, to_client
 from hush.secure.terms import LARGEST
-from secure.cohorts import identities, terms
+from secure.cohorts import identities, keep, terms
 
 PEOPLE = identities(6)
 
@@ -169,3 +173,70 @@ def test_everybody_is_nobodys_neighbour_in_a_large_cohort() -> None:
     fields = {"threshold": n, "degree": n - 1, "shares": n - 1, "cohort": crowd(n, Identity.new())}
     with pytest.raises(Mistake, match="degree=4097 must be at most 4096, in a ring"):
         terms(PEOPLE, **fields)
+
+
+def test_a_committee_signs() -> None:
+    """Everybody among all neighbours, the first of the ring else; nobody where only all can survive."""
+    people = identities(20)
+    everybody = terms(people)
+    assert (everybody.committee, everybody.consents) == (tuple(range(20)), everybody.threshold)
+    agreed = terms(people, degree=6, shares=4)
+    assert (agreed.committee, agreed.consents) == (tuple(sorted(agreed._ring[0][:6])), 4)
+    whole = terms(people, degree=6, shares=4, threshold=20)
+    assert (whole.committee, whole.consents) == ((), 0)
+
+
+@pytest.mark.parametrize("dropout", [0.05, 0.1, 1 / 3])
+@pytest.mark.parametrize("n", [100, 300, 1000])
+def test_a_committee_cannot_sign_two_sets(n: int, dropout: float) -> None:
+    """With as many colluders in it as the ring allows side by side, in both halves: honest ones sign one set."""
+    cohort = crowd(n, Identity.new())
+    agreed = Terms.choose("r", 1, cohort, 12, 5, binding(), dropout=dropout, corrupt=0.1)
+    most = agreed.corrupt if agreed.degree == n - 1 else 2 * (agreed.shares - agreed.degree // 2 - 1)
+    assert 2 * agreed.consents > len(agreed.committee) + most
+
+
+def test_a_committee_is_hard_to_grind() -> None:
+    """A tenth collude, and the order is as good as random: all of them are too few, or it is out of reach."""
+    for n, dropout in itertools.product((50, 100, 200, 300), (0.01, 0.05, 0.1, 0.2)):
+        k, shares = degree(n, dropout, 0.1)
+        assert k < n - 1
+        assert 2 * shares - k > n / 10
+    k, shares = degree(10_000, 0.05, 0.1)
+    assert math.log2(hypergeom.sf(2 * shares - k - 1, 10_000, 1000, k)) < -189
+
+
+def test_how_many_must_collude_to_open_two_sets() -> None:
+    """With real clients in a ring: one colluder more than `corrupt` in the committee, and no honest ones help."""
+    people = identities(30)
+    agreed = terms(people, threshold=20, degree=8, shares=6)
+    assert (agreed.corrupt, len(agreed.committee), agreed.consents) == (3, 8, 6)
+    assert terms(people, threshold=16, degree=8, shares=6).corrupt == 1  # 2 * 16 - 30 - 1 is less
+    assert terms(people, threshold=30, degree=8, shares=6).corrupt == 29  # all must survive: there is one set
+    kept = keep(people, agreed)
+    victim, *others = (seat for seat in range(30) if seat not in agreed.committee)
+    witnesses = [seat for seat in others if victim in agreed.near(seat)][:2]  # one is shown each set
+    sets = [pack_set((seat for seat in range(30) if seat not in gone), 30) for gone in ([], [victim])]
+
+    def consented(seat: int, words: bytes) -> tuple[Client, bytes]:
+        client = kept.client(Phase.CONSENT, agreed.cohort[seat][0])
+        return client, client.consent(to_client(agreed, Phase.CONSENT, seat, words))[-SIGNATURE:]
+
+    def opened(signers: list[int], which: int) -> bool:
+        """Whether a neighbour of the victim that was shown this set sends its share."""
+        words, witness = sets[which], witnesses[which]
+        client, _ = consented(witness, words)
+        chosen = sorted(signers)[: agreed.consents]
+        body = pack_some(chosen, agreed.committee) + b"".join(consented(seat, words)[1] for seat in chosen)
+        try:
+            client.unmask(to_client(agreed, Phase.UNMASK, witness, body))
+        except Aborted:
+            return False
+        return True
+
+    for colluding, both in ((agreed.corrupt, False), (agreed.corrupt + 1, True)):
+        twice, honest = agreed.committee[:colluding], agreed.committee[colluding:]
+        splits = [(honest[:first], honest[first:]) for first in range(len(honest) + 1)]  # each of them signs once
+        found = [[opened([*twice, *one], which) for which, one in enumerate(split)] for split in splits]
+        assert any(map(all, found)) == both
+        assert all(map(any, found))

@@ -65,9 +65,9 @@ def test_a_client_answers_once(kept: Kept, phase: Phase) -> None:
 
 @pytest.mark.parametrize("phase", [Phase.MASK, Phase.CONSENT])
 def test_a_client_answers_one_of_two_messages(kept: Kept, phase: Phase) -> None:
-    """Two messages that are both right, with other boxes or other survivors: which is answered is open, one it is."""
+    """Two messages that are both right, with other neighbours or survivors: which is answered is open, one it is."""
     full = kept.down[phase][7]
-    fewer = full[:-84] if phase is Phase.MASK else full[:-1] + bytes([full[-1] & 0x07])
+    fewer = full[:-1] + bytes([full[-1] & (0x03 if phase is Phase.MASK else 0x07)])  # one less
     for _ in range(TRIES):
         client, messages = kept.client(phase, 7), iter([full, fewer])
         found = at_once(lambda one=client, left=messages: answer(one, phase, next(left), kept.values[7]), threads=2)

@@ -11,6 +11,7 @@ from torch import Tensor
 from hush.core.engine import Engine
 from hush.core.spec import Lengths, Members, Plan
 from hush.core.task import Block, Registered
+from hush.core.updates import Rows, Updates
 from hush.errors import Mistake
 from hush.privacy.events import Cohorts, Event, Level
 from hush.random.seeds import SecretSeed
@@ -81,6 +82,14 @@ class Trainer(Protocol):
         The rows are given away: stages change them in place.
         """
         ...
+
+    def updates(self, block: Block, plan: Plan, engine: Engine = Engine()) -> Updates:
+        """What fit gives, up to rounding, in a form that adds up faster where there is one."""
+        return Rows(self.fit(block, plan, engine))
+
+    def compact(self, block: Block, plan: Plan, engine: Engine = Engine()) -> int | None:
+        """How many of such clients are best added up at a time, where none needs a row of its own; None: each does."""
+        return None
 
     def check(self, scheme: Parts, task: Registered) -> None:
         """Refuse, before anything is charged, what it cannot train or protect."""

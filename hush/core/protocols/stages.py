@@ -48,6 +48,8 @@ class Stage(Protocol):
     level           whom its noise protects: "client" (it is a Source then), or nobody
     keeps_integers  what is integers in front of it is so behind it
     remembers       clients keep a row of numbers for it between rounds
+    scales          encode multiplies each row by a number, `factors`, that depends on the row's norm alone
+    additive        encode adds to each row, modulo what the sum is taken by, what does not depend on the row
     recovery        what rebuilds an update from the decoded sum, where decode leaves that to the step
     claim           a guarantee of its paper that does not hold
     """
@@ -69,6 +71,14 @@ class Stage(Protocol):
         return False
 
     @property
+    def scales(self) -> bool:
+        return False
+
+    @property
+    def additive(self) -> bool:
+        return False
+
+    @property
     def recovery(self) -> Recovery | None:
         return None
 
@@ -83,6 +93,14 @@ class Stage(Protocol):
     def encode(self, x: Tensor, ctx: ClientContext) -> Tensor:
         """At the client: one row per client. The input is the stage's to change, and may be the output."""
         ...
+
+    def factors(self, norms: Tensor, ctx: ClientContext) -> Tensor:
+        """Where it scales: what encode multiplies rows of these norms by, in float64."""
+        return norms.new_ones(len(norms))
+
+    def together(self, x: Tensor, ctx: ClientContext, clients: int) -> Tensor:
+        """Where it is additive: x, one row, with what so many clients add in all, of the same distribution."""
+        return x
 
     def decode(self, total: Total, ctx: ServerContext) -> Total:
         """At the server, in reverse order."""

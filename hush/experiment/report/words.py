@@ -17,11 +17,11 @@ _SEES = {
     },
 }
 _PHASES = {
-    "advertise": "fresh public keys",
-    "share": "keys of the neighbours; shares of two secrets, sealed for each",
-    "mask": "the neighbours' sealed shares; the masked numbers",
+    "advertise": "a fresh public key",
+    "share": "keys of the neighbours; what is public of two shared secrets",
+    "mask": "which neighbours shared; the masked numbers",
     "consent": "who sent numbers, and a signature on it",
-    "unmask": "these signatures; a share of each neighbour's secret",
+    "unmask": "signatures of the committee; a share of each neighbour's secret",
     "numbers": "the masked numbers, to the one server",
     "seeds": "the mask's seed, to the other server",
 }

@@ -12,6 +12,7 @@ from hush.experiment.config import Config
 from hush.experiment.reproduce import results
 from hush.experiment.reproduce.plan import Row
 from hush.experiment.reproduce.results import Fact
+from hush.models import processes
 
 if TYPE_CHECKING:
     from hush.data.registry import DataSet
@@ -63,7 +64,7 @@ def run(jobs: Sequence[Job], workers: int, say: Say) -> dict[str, str]:
     left = _together(list({(*job.row.key, job.seed): job for job in jobs if not job.done()}.values()))
     failed: dict[str, str] = {}
 
-    def hear(place: int, message: parallel.Message) -> None:
+    def hear(place: int, message: processes.Message) -> None:
         some = left[place]
         if message[0] == "round":
             say(some[0], *message[1:])
@@ -78,7 +79,7 @@ def run(jobs: Sequence[Job], workers: int, say: Say) -> dict[str, str]:
         elif message[0] == "gone":
             failed.update({job.name: parallel.GONE for job in some})
 
-    parallel.processes([[_order(job) for job in some] for some in left], _steps, workers, hear)
+    processes.stream([[_order(job) for job in some] for some in left], _steps, workers, hear)
     return failed
 
 
@@ -130,7 +131,7 @@ def _looked(row: Row, seed: int) -> Config | None:
     return next(one for one in known if one.key == (row.key[0], wanted[0]) and one.table.kind == "run").config(seed)
 
 
-def _steps(orders: list[_Order], threads: int) -> Iterator[parallel.Message]:
+def _steps(orders: list[_Order], threads: int) -> Iterator[processes.Message]:
     """In a process of its own."""
     found = cache(_found)
     for order in orders:
@@ -149,7 +150,7 @@ def _found(name: str, seed: int) -> "DataSet":
     return population.found(name, seed)
 
 
-def _train(order: _Order, threads: int) -> Iterator[parallel.Message]:
+def _train(order: _Order, threads: int) -> Iterator[processes.Message]:
     yield "round", "loading the data", 0, 0
     built = parallel.opened(order.config, order.path, threads)
     tree = _tree(order)
@@ -195,7 +196,7 @@ def _tree(order: _Order) -> str:
     return " ".join(known)
 
 
-def _bound(order: _Order, found: "Callable[[str, int], DataSet]") -> Iterator[parallel.Message]:
+def _bound(order: _Order, found: "Callable[[str, int], DataSet]") -> Iterator[processes.Message]:
     from hush.experiment.given import Given
     from hush.experiment.resolving import build
 
@@ -207,7 +208,7 @@ def _bound(order: _Order, found: "Callable[[str, int], DataSet]") -> Iterator[pa
     yield "done", facts
 
 
-def _count(order: _Order) -> Iterator[parallel.Message]:
+def _count(order: _Order) -> Iterator[processes.Message]:
     """Rows of the training or of the test part: by label, and by client."""
     import numpy as np
 

@@ -10,6 +10,7 @@ from hush.errors import Mistake
 from hush.experiment import config, parallel
 from hush.experiment.config import Config
 from hush.experiment.sweep.plan import Point, Sweep
+from hush.models import processes
 
 Say = Callable[[str, str, int, int], None]  # of a run: its name, what it does, how many rounds of how many are done
 ASKED = "sweep.json"
@@ -60,7 +61,7 @@ def run(points: list[Point], out: Path, number: int, cluster: bool, say: Say) ->
     failed: dict[str, str] = {}
     left = {point.name for point in points}
 
-    def hear(place: int, message: parallel.Message) -> None:
+    def hear(place: int, message: processes.Message) -> None:
         name = points[place].name
         if message[0] == "round":
             say(name, *message[1:])
@@ -74,11 +75,11 @@ def run(points: list[Point], out: Path, number: int, cluster: bool, say: Say) ->
             failed[name] = parallel.GONE
 
     orders = [(point.config, (out / point.name).resolve()) for point in points]
-    (nodes.stream if cluster else parallel.processes)(orders, _steps, number, hear)
+    (nodes.stream if cluster else processes.stream)(orders, _steps, number, hear)
     return failed
 
 
-def _steps(order: tuple[Config, Path], threads: int) -> Iterator[parallel.Message]:
+def _steps(order: tuple[Config, Path], threads: int) -> Iterator[processes.Message]:
     """A run, in a process of its own."""
     wanted, path = order
     yield "round", "loading the data", 0, 0

@@ -1,10 +1,10 @@
 """The sum of integers, of which the server sees nothing but the sum."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -134,17 +134,24 @@ class SecureSum(Aggregator):
         n = cohort
         return max(LEAST, math.ceil(floor), (n + self.colluding(n)) // 2 + 1, n - math.floor(LOST * n))
 
+    def graph(self, cohort: int, tolerance: float) -> "Graph":
+        """What a cohort of so many agrees on, where noise shares are sized for all but `tolerance` of it."""
+        n, least = cohort, self.threshold(cohort, round((1 - tolerance) * cohort, 9))
+        if self.servers == 2 or least == n:  # without neighbours, or with the first that is lost there is no sum
+            return Graph(n, least, n - 1, n - 1)
+        return Graph(n, least, *degree(n, (n - least) / n, self.colluding(n) / n))
+
     def colluding(self, cohort: int) -> int:
         """How many clients of a cohort may collude with the server: `corrupt` of it, rounded up."""
         return math.ceil(self.corrupt * cohort - 1e-9)
 
     def slack(self, sampling: Sampling, population: int, tolerance: float) -> float:
-        """The probability that one client's presence decides whether a sum is opened, if others drop out independently.
+        """A bound on the probability that one client decides whether a sum is opened, if others drop out independently.
 
-        Of n clients with the one client, t must stay. It decides only if it is drawn, and at least n - t of the others
-        drop out (it is the next one to leave, or the one that is just enough), or so many of the neighbours of somebody
-        that one more leaves too few of them to open a secret. Each of the others drops out with probability
-        `sampling.dropout` at most, so that a binomial tail bounds both, whatever the rates below that are.
+        It decides only if it is drawn. Then the cohort with it and the one without it, or with another in its place,
+        have terms, a ring and a committee of their own: `decided` has what may happen in either. Each of the others
+        drops out with probability `sampling.dropout` at most, so that binomial tails bound it, whatever the rates below
+        that are.
         """
         return _slack(self, sampling, population, tolerance)
 
@@ -188,25 +195,53 @@ class SecureSum(Aggregator):
         asked.note(asked.cohort, bytes, bits.length(terms.size, terms.bits))
 
 
+class Graph(NamedTuple):
+    """Clients of a cohort, how many of them must stay, neighbours of each, and how many of these open a secret."""
+
+    clients: int
+    threshold: int
+    degree: int
+    shares: int
+
+    def short(self, drops: float, free: int = 0) -> float:
+        """(n + 1) P(B > k - t - free), B of k clients lost: too few near one of n clients, or in the committee of k.
+
+        `free` of them drop out as they like. Where all are neighbours they are too few only if the clients are.
+        """
+        from scipy.stats import binom  # slow to import
+
+        if self.degree == self.clients - 1:
+            return 0.0
+        return (self.clients + 1) * float(binom.sf(self.degree - self.shares - free, self.degree, drops))
+
+
+def decided(own: Graph, without: Sequence[Graph], drops: float) -> float:
+    """A bound on the probability that an abort depends on one client, which drops out or not as it likes.
+
+    `own` is the cohort of n with it, `without` what it may be else: n - 1, or n with another in its place. The two have
+    nothing in common but the others' dropouts: each has its own digest, and so its own ring and committee. Where just
+    one of the two is aborted, at least n - threshold of the others drop out, or too many near somebody, or of the
+    committee, in the one or in the other. A union bound: P(B >= n - threshold) of n - 1, and `short` of both.
+    """
+    from scipy.stats import binom  # slow to import
+
+    least = max(one.threshold for one in (own, *without))
+    few = float(binom.sf(own.clients - least - 1, own.clients - 1, drops))
+    return min(1.0, few + own.short(drops, 1) + max(one.short(drops) for one in without))
+
+
 @lru_cache(maxsize=64)
 def _slack(found: SecureSum, sampling: Sampling, population: int, tolerance: float) -> float:
     """See SecureSum.slack; it is asked for in every round."""
     rate, drops, total = sampling.rate(population), sampling.dropout, 0.0
     if drops == 0:
         return 0.0
-    from scipy.stats import binom  # slow to import
-
     for others, likely in zip(*sampling.others(population), strict=True):
-        n = int(others) + 1
-        if n < max(LEAST, sampling.floor):
+        n, least = int(others) + 1, max(LEAST, sampling.floor)
+        if n < least:
             continue  # aborted with the client and without it, but for what sampling.slack counts
-        least = found.threshold(n, round((1 - tolerance) * n, 9))
-        decided = float(binom.sf(n - least - 1, others, drops)) if least < n else 1.0
-        if found.servers == 1 and decided < 1:
-            near, shares = degree(n, (n - least) / n, found.colluding(n) / n)
-            if near < n - 1:  # where all are neighbours, they are too few only if all are
-                decided += n * float(binom.sf(near - shares - 1, near, drops))
-        total += float(likely) * min(1.0, decided)
+        own, *without = (found.graph(m, tolerance) for m in (n, n - 1, n) if m >= least)
+        total += float(likely) * decided(own, without, drops)
     return rate * min(1.0, total + (2 * TAIL if total else 0.0))
 
 

@@ -10,6 +10,8 @@ from torch import Tensor
 from hush.core.packing import FLOATS
 from hush.core.protocols import Stage
 from hush.core.spec import ClientContext, ServerContext, Spec, Total
+from hush.core.updates import NORMAL
+from hush.core.updates import norms as lengths
 from hush.errors import Mistake
 
 # The smallest bound: far below it float32 cannot carry the numbers of a bounded row.
@@ -18,7 +20,6 @@ LEAST = 2.0**-100
 # of the scale and of the product (2^-24 each) are less than 2^-22 together, and the remainder is more than what
 # products below the normal numbers of float32 are off by (2^-150 each) at bounds from LEAST on.
 SLACK = 1 - 2.0**-22
-PIECE = 2**16  # numbers whose norm is taken at a time
 
 
 def _cut(x: Tensor, bound: float) -> tuple[Tensor, Tensor]:
@@ -28,14 +29,12 @@ def _cut(x: Tensor, bound: float) -> tuple[Tensor, Tensor]:
     its row is. SLACK holds the bound for the numbers that travel. A client whose training failed must not
     reveal it by NaN.
     """
-    # In pieces: torch makes a float64 copy of what it takes the norm of, which is to stay in the cache.
-    pieces = torch.split(x, max(1, PIECE // max(1, len(x))), dim=1)
-    norms = torch.stack([torch.linalg.vector_norm(piece, dim=1, dtype=torch.float64) for piece in pieces]).norm(dim=0)
+    norms = lengths(x)
     broken = ~norms.isfinite()
     if bool(broken.any()):
         x, norms = x.masked_fill(broken.unsqueeze(1), 0.0), norms.masked_fill(broken, 0.0)
     scale = (bound * SLACK / norms).clamp(max=1.0)
-    if bool((scale < 2.0**-126).any()):  # below the normal numbers a scale in float32 would be too coarse
+    if bool((scale < NORMAL).any()):  # below the normal numbers a scale in float32 would be too coarse
         x = (x.double() * scale.unsqueeze(1)).to(x.dtype)
     elif bool((scale < 1).any()):
         x = x.mul_(scale.to(x.dtype).unsqueeze(1))
@@ -66,6 +65,7 @@ class Clip(Stage):
     settings: ClassVar[tuple[str, ...]] = ("clip",)
 
     bound: float
+    scales: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _check_bound(self.bound)
@@ -83,6 +83,10 @@ class Clip(Stage):
     def encode(self, x: Tensor, ctx: ClientContext) -> Tensor:
         """Scale rows that are too long."""
         return _cut(x, self.bound)[0]
+
+    def factors(self, norms: Tensor, ctx: ClientContext) -> Tensor:
+        """S over the norm where that is more; 0 for a row that is not finite."""
+        return torch.where(norms.isfinite(), (self.bound * SLACK / norms).clamp(max=1.0), 0.0)
 
     def decode(self, total: Total, ctx: ServerContext) -> Total:
         """Nothing to undo."""

@@ -51,6 +51,11 @@ class IntegerNoise(Source):
             raise Mistake(f"kind={self.kind} must be skellam or gaussian: which integer noise is added")
 
     @property
+    def additive(self) -> bool:
+        """Sums of Skellam numbers are Skellam; of discrete Gaussians they are no discrete Gaussian."""
+        return self.kind == "skellam"
+
+    @property
     def integer(self) -> NoiseKind:
         """Its kind."""
         return self.kind
@@ -79,6 +84,13 @@ class IntegerNoise(Source):
         share, spare = self.share(ctx.spec, ctx.plan), 32 - _bits(ctx.spec)
         noisy = self._add(x.int(), share, ctx.draws, "noise", ctx.plan.round)
         return noisy.bitwise_left_shift_(spare).bitwise_right_shift_(spare)
+
+    def together(self, x: Tensor, ctx: ClientContext, clients: int) -> Tensor:
+        """One Skellam number of so many times the variance; the modulus is the sum's."""
+        whole = self.share(ctx.spec, ctx.plan) ** 2 * clients
+        if clients == ctx.plan.drawn:  # the same in every round, whatever the cohort: its table is made once
+            whole = (self.multiplier * ctx.spec.l2) ** 2 / (1 - ctx.plan.spare)
+        return self._add(x.int(), math.sqrt(whole), ctx.draws, "noise", ctx.plan.round, "together")
 
     def decode(self, total: Total, ctx: ServerContext) -> Total:
         """The shares that are missing, modulo 2^bits as any other."""

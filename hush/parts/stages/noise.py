@@ -31,6 +31,7 @@ class Noise(Source):
 
     multiplier: float
     shared: ClassVar[bool] = True
+    additive: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _check(self.multiplier)
@@ -43,12 +44,19 @@ class Noise(Source):
 
     def encode(self, x: Tensor, ctx: ClientContext) -> Tensor:
         """Add each client's share."""
+        return ctx.draws.add_normals(x, self._share(ctx), "noise", ctx.plan.round)
+
+    def together(self, x: Tensor, ctx: ClientContext, clients: int) -> Tensor:
+        """The sum of so many normal numbers is one, of so many times the variance."""
+        return ctx.draws.add_normals(x, self._share(ctx) * math.sqrt(clients), "noise", ctx.plan.round, "together")
+
+    def _share(self, ctx: ClientContext) -> float:
         share = ctx.spec.l2 * self.multiplier / math.sqrt(ctx.plan.floor)
         if not 2.0**-120 < share < 2.0**120:  # float32 would turn such noise to nothing, or to infinity
             raise Mistake(
                 f"noise={self.multiplier} at bound {ctx.spec.l2:g} has shares of {share:g}: scale the updates"
             )
-        return ctx.draws.add_normals(x, share, "noise", ctx.plan.round)
+        return share
 
     def decode(self, total: Total, ctx: ServerContext) -> Total:
         """The shares that are missing, so that the sum has one variance."""
@@ -86,6 +94,7 @@ class ServerNoise(Source):
     multiplier: float
     shared: ClassVar[bool] = False
     keeps_integers: ClassVar[bool] = True
+    additive: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _check(self.multiplier)

@@ -1,6 +1,7 @@
 """Weights by the number of records."""
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -18,6 +19,8 @@ class Weigh(Stage):
     The server knows every |D_k|, as in the paper. No guarantee can stand on it: the weights and their
     sum are private facts.
     """
+
+    scales: ClassVar[bool] = True
 
     def spec(self, s: Spec) -> Spec:
         """Refused behind a bound, which it would break."""
@@ -37,6 +40,10 @@ class Weigh(Stage):
     def encode(self, x: Tensor, ctx: ClientContext) -> Tensor:
         """|D_k| x_k."""
         return x * ctx.sizes.to(x.dtype).unsqueeze(1)
+
+    def factors(self, norms: Tensor, ctx: ClientContext) -> Tensor:
+        """|D_k|."""
+        return ctx.sizes.double()
 
     def decode(self, total: Total, ctx: ServerContext) -> Total:
         """So that body / count is the weighted mean; nobody's is nothing."""

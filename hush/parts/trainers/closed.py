@@ -50,7 +50,7 @@ class Linear:
         if self.weight is not None:
             mine = out[self.weight.out]
             if isinstance(a, Sparse):
-                _add_sparse(mine.view(self.weight.shape), a, delta, alpha)
+                add_sparse(mine.view(self.weight.shape), a, delta, alpha)
             elif self.weight.spot is None:
                 mine.view(self.weight.shape).addmm_(delta.t(), a, alpha=alpha)
             else:
@@ -108,7 +108,7 @@ def product(x: Sparse, weight: Tensor, bias: Tensor | None) -> Tensor:
     return y if bias is None else y.add_(bias)
 
 
-def _add_sparse(out: Tensor, x: Sparse, delta: Tensor, alpha: float) -> None:
+def add_sparse(out: Tensor, x: Sparse, delta: Tensor, alpha: float) -> None:
     """out += alpha * delta' x, at the columns that occur: the sum over each column's rows is a bag of them."""
     # By numpy, whose sort of short numbers counts instead of comparing: four times faster.
     columns = x.columns.numpy()

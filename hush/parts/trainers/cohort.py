@@ -14,14 +14,16 @@ from torch import Tensor, nn
 
 from hush.core.engine import Engine, EngineKind
 from hush.core.task import Block, Population, Problem
+from hush.core.updates import Rows, Updates
 from hush.data.samples import Samples
 from hush.errors import Mistake
 from hush.models import workers
 from hush.models.losses import Loss
 from hush.models.traits import Traits, draws, rowwise, traits
 from hush.models.weights import Layout, flatten
-from hush.parts.trainers import alone, chain, lockstep, memory, prefix, sparse, traced, vmapped
+from hush.parts.trainers import alone, chain, lockstep, memory, prefix, span, sparse, traced, vmapped
 from hush.parts.trainers.batches import Batches, cut
+from hush.parts.trainers.mixed import Mixed
 
 # Weights from which a model is worth one client at a time, where clients cannot share a forward pass.
 LARGE = 2**17
@@ -41,6 +43,15 @@ def together(problem: Problem, data: Samples, live: Tensor | None) -> int:
     return min(25, lockstep.chunk_of(size - found.start, live is not None))
 
 
+def compact(problem: Problem, data: Samples, rows: int, steps: int) -> int | None:
+    """How many clients with so many rows in a step are best added up, where not all of their updates need be made."""
+    like = traits(problem.model, data.inputs)
+    if sparse.trainable(problem, data) is not None or not (like.plain and like.rowwise) or like.random:
+        return None
+    found = _cut(problem, data, None)
+    return lockstep.compact(problem.model if found is None else found.back, rows, steps)
+
+
 def descend(
     block: Block,
     weights: Tensor,
@@ -50,8 +61,8 @@ def descend(
     steps: int,
     rate: float,
     engine: Engine,
-) -> Tensor:
-    """The updates of the live coordinates (all, if None) after `steps` steps of SGD, one row per client.
+) -> Updates:
+    """The updates of the live coordinates (all, if None) after `steps` steps of SGD.
 
     `order` holds positions among the client's own rows: (clients, passes, rows), where each pass is cut in batches
     of `size`; None is all rows in every step.
@@ -62,7 +73,7 @@ def descend(
     rows = split.rows[starts + (torch.arange(size).view(1, 1, -1) if order is None else order)]
     few = sparse.trainable(problem, data)
     if few is not None and engine.kind != "vmap" and device.type == "cpu":
-        return sparse.train(few, problem.loss, data, weights, live, rows, size, steps, rate)
+        return Rows(sparse.train(few, problem.loss, data, weights, live, rows, size, steps, rate))
     like, found = traits(model, data.inputs), _cut(problem, data, live)
     source: _Plain | _Front = _Plain(data, rows, size)
     if found is not None:
@@ -77,11 +88,13 @@ def descend(
         live = None if live is None else live.to(device)
     case = _Case(model, problem.loss, weights, live, batches, rate, like)
     if engine.kind != "lockstep":
-        return _run(engine.kind or choose(problem, block.population), case).cpu()
-    try:
-        return _run("lockstep", case).cpu()
-    except (AttributeError, IndexError, TypeError) as error:  # what `choose` would have found out
-        raise Mistake(f"engine='lockstep' cannot take this model apart ({error}): leave it out") from error
+        updates = _run(engine.kind or choose(problem, block.population), case)
+    else:
+        try:
+            updates = _run("lockstep", case)
+        except (AttributeError, IndexError, TypeError) as error:  # what `choose` would have found out
+            raise Mistake(f"engine='lockstep' cannot take this model apart ({error}): leave it out") from error
+    return updates if device.type == "cpu" else Rows(updates.rows().cpu())
 
 
 @dataclass(frozen=True)
@@ -157,14 +170,16 @@ class _Case:
     like: Traits
 
 
-def _run(kind: EngineKind, case: _Case) -> Tensor:
+def _run(kind: EngineKind, case: _Case) -> Updates:
     if kind != "lockstep":
         slope = (vmapped if kind == "vmap" else alone).gradients(case.model, case.loss, case.weights, case.live)
         statistics = Layout.of(case.model).parameters
-        return vmapped.train(slope, statistics, case.weights, case.live, case.batches, case.rate)
+        return Rows(vmapped.train(slope, statistics, case.weights, case.live, case.batches, case.rate))
     if not case.like.plain:
         raise Mistake("engine='lockstep' needs a model that calls each layer once and has no BatchNorm: leave it out")
-    return lockstep.train(case.model, case.loss, case.weights, case.live, case.batches, case.rate, case.like.rowwise)
+    terms = case.weights, case.live, case.batches, case.rate, case.like.rowwise
+    rows, outer = lockstep.train(case.model, case.loss, *terms)
+    return Mixed(rows, outer) if outer else Rows(rows)
 
 
 _kinds: WeakKeyDictionary[Problem, EngineKind] = WeakKeyDictionary()
@@ -189,7 +204,7 @@ def _name(problem: Problem, held: Population) -> str:
 
 
 def _choose(problem: Problem, held: Population) -> EngineKind:
-    if sparse.trainable(problem, held.data) is not None:
+    if sparse.trainable(problem, held.data) is not None or span.takes(problem, held.data) is not None:
         return "lockstep"
     like, weights = traits(problem.model, held.data.inputs), flatten(problem.model)
     if not like.random and like.plain and chain.known(problem.model, problem.loss):
@@ -226,10 +241,10 @@ def _right(case: _Case, other: EngineKind, few: Tensor) -> bool:
         return False
     for live in (None, few):
         try:
-            ours = _run("lockstep", replace(case, live=live))
+            ours = _run("lockstep", replace(case, live=live)).rows()
         except Exception:  # a model that cannot be run layer by layer, in whatever way it says so
             return False
-        theirs = _run(other, replace(case, live=live))
+        theirs = _run(other, replace(case, live=live)).rows()
         if (ours - theirs).norm() > 1e-3 * theirs.norm():
             return False  # its layers do something that is not known here
     return True

@@ -2,6 +2,7 @@
 
 import itertools
 from collections import OrderedDict
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -13,48 +14,66 @@ from hush.models.losses import Loss
 from hush.models.traits import hooked
 from hush.models.weights import twin
 from hush.parts.trainers.batches import Batches
-from hush.parts.trainers.copies import Weights
+from hush.parts.trainers.copies import Turn, Weights
+from hush.parts.trainers.history import LARGE, History, Outer, few
 from hush.parts.trainers.layers import SPARSE, Learning, Pool
+
+NEAR = 2**18  # numbers between layers that stay in a cache
+TOGETHER = 10  # clients whose products with weights that they share are large enough
 
 
 def chunk_of(weights: int, shared: bool) -> int:
     """How many clients work together: as many as fit a cache; `shared`: most of their weights are one copy."""
-    return max(5, min(256, 2**22 // weights)) if shared else max(1, min(256, 2**20 // weights))
+    return max(TOGETHER, min(256, 2**22 // weights)) if shared else max(1, min(256, 2**20 // weights))
 
 
 def train(
     model: nn.Module, loss: Loss, weights: Tensor, live: Tensor | None, batches: Batches, rate: float, together: bool
-) -> Tensor:
+) -> tuple[Tensor, tuple[Outer, ...]]:
     """The updates of the live coordinates after one SGD step per batch, one row per client.
 
-    `together`: rows of several clients may share a forward pass, which is right where the model treats each row
-    by itself.
+    What stands beside the rows is to be at its place in them, where there is nothing yet. `together`: rows of several
+    clients may share a forward pass, which is right where the model treats each row by itself.
     """
     clients = batches.clients
     updates = weights.new_empty(clients, weights.numel() if live is None else live.numel())
-    worker = _Worker(model, weights, live, rate, clients, together)
+    worker = _Worker(model, weights, live, rate, batches, together)
     for first in range(0, clients, worker.chunk):
         worker.run(loss, batches, first, updates[first : first + worker.chunk])
-    return updates
+    return updates, tuple(worker.outer)
+
+
+def compact(model: nn.Module, rows: int, steps: int) -> int | None:
+    """How many clients with so many rows in a step are best added up, where a layer's updates need not be made."""
+    return TOGETHER if any(few(large.weight, rows * steps) for large in _large(model)) else None
 
 
 class _Worker:
-    """A copy of the model with learning layers, and the weights of the clients that it works on."""
+    """A copy of the model with learning layers, and the weights of the clients that it works on.
+
+    front: the layers up to the last convolution and its pooling, which take a few clients at a time, so that what they
+    make stays in a cache. back: from a linear layer on, the rows of all clients at once.
+    """
 
     def __init__(
-        self, model: nn.Module, weights: Tensor, live: Tensor | None, rate: float, clients: int, together: bool
+        self, model: nn.Module, weights: Tensor, live: Tensor | None, rate: float, batches: Batches, together: bool
     ) -> None:
-        self.weights, self.rate, self.whole = weights, rate, live is None
+        self.weights, self.rate = weights, rate
         layers = _layers(model)
         held = {id(p) for layer in layers.values() for p in layer.parameters()}
         trained = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
         together = together and all(id(p) in held for _, p in trained)
-        self.chunk = min(clients, chunk_of(weights.numel(), live is not None)) if together else 1
-        self.moved = weights.new_zeros(self.chunk, 0 if live is None else live.numel())
-        linear = {id(layer.weight) for layer in layers.values() if isinstance(layer, nn.Linear)}
-        parts = self._parts(trained, live, linear)
+        large = {id(layer.weight) for layer in _large(model)} if together and live is None else set()
+        self.chunk = min(batches.clients, chunk_of(weights.numel(), live is not None or bool(large))) if together else 1
+        self.turn = Turn()
+        self.outer: list[Outer] = []  # what is not in the rows of updates
         # Of a model that treats rows alone, only its Sequentials have places to put a layer in.
         self.model = _sequence(model) if together else twin(model)
+        cut = _cut(model) if together else 0
+        linear = {id(layer.weight) for layer in layers.values() if isinstance(layer, nn.Linear)}
+        parts = self._parts(trained, live, linear)
+        for key in large & parts.keys():
+            parts[key].history = History(parts[key].base, batches.steps)
         self.learning: list[Learning] = []
         # Not in front of layers whose kernels for that order may fail: torch 2.13's GroupNorm ends the process
         # where its input needs no gradient.
@@ -63,10 +82,12 @@ class _Worker:
             if place in layers:
                 weight, bias = (parts.get(id(p)) or _still(p) for p in (layers[place].weight, layers[place].bias))
                 assert weight is not None
-                self.learning.append(Learning(layers[place], weight, bias, rate, last))
+                self.learning.append(Learning(layers[place], weight, bias, rate, self.turn, last))
                 self._put(place, self.learning[-1])
             elif last and type(module) is nn.MaxPool2d:
                 self._put(place, Pool(module))
+        whole = list(self.model) if isinstance(self.model, nn.Sequential) else [self.model]
+        self.front, self.back = nn.Sequential(*whole[:cut]), nn.Sequential(*whole[cut:])
         # What no learning layer holds is left to autograd.
         self.leaves: list[tuple[nn.Parameter, Weights]] = []
         for _, p in trained:
@@ -77,51 +98,56 @@ class _Worker:
                     for name in [key for key, known in module._parameters.items() if known is p]:
                         module._parameters[name] = leaf
         self.parts = list(parts.values())
-        ends = itertools.accumulate(part.base.numel() for part in self.parts)
-        self.places = [slice(end - part.base.numel(), end) for part, end in zip(self.parts, ends, strict=True)]
+        sizes = [part.base.numel() if part.spot is None else part.spot.numel() for part in self.parts]
+        self.places = [slice(end - size, end) for size, end in zip(sizes, itertools.accumulate(sizes), strict=True)]
 
     def run(self, loss: Loss, batches: Batches, first: int, out: Tensor) -> None:
         """Train clients first, first + 1, ..., and write their updates to the rows of `out`."""
         chunk = len(out)
-        self._reset(chunk, out)
+        self._reset(out)
         for step in range(batches.steps):
             inputs, targets = batches.get(step, slice(first, first + chunk))
             if chunk == 1:  # whatever comes out is the loss's to take
-                total = loss(self.model(inputs[0]), targets[0])
+                summed = loss(self.model(inputs[0]), targets[0])
             else:
-                total = _total(loss, self.model(inputs.flatten(0, 1)).unflatten(0, (chunk, -1)), targets)
-            if total.requires_grad:  # it does not where the pass leaves out all that is live
-                torch.autograd.backward(total)
-            for layer in self.learning:
-                layer.started = True
+                summed = total(loss, _split(self._outputs(inputs), chunk), targets)
+            if summed.requires_grad:  # it does not where the pass leaves out all that is live
+                torch.autograd.backward(summed)
+            self.turn.started = True
             with torch.no_grad():
                 for leaf, part in self.leaves:
                     if leaf.grad is not None:
-                        part.step(0, leaf.grad.unsqueeze(0), self.rate)
+                        part.step(slice(0, 1), leaf.grad, self.rate)
                         leaf.grad = None
-        if not self.whole:
-            out.copy_(self.moved[:chunk])
-            return
-        if self.chunk == 1:
-            out -= self.weights
-            return
         for part, place in zip(self.parts, self.places, strict=True):
-            assert part.own is not None
-            torch.sub(part.own[:chunk].flatten(1), part.base.flatten(), out=out[:, place])
+            if part.history is None:
+                part.report(out[:, place])
+            else:
+                self.outer.append(part.history.report(slice(first, first + chunk), place))
 
-    def _reset(self, chunk: int, out: Tensor) -> None:
-        self.moved.zero_()
-        if self.whole and self.chunk == 1:  # the row of the update is itself the client's copy of the weights
-            out[0] = self.weights
-            for part, place in zip(self.parts, self.places, strict=True):
-                part.own = out[:, place].view(1, *part.base.shape)
-            for leaf, part in self.leaves:
-                leaf.data = part.of(0)
-        else:
-            for part in self.parts:
-                part.reset()
-        for layer in self.learning:
-            layer.chunk, layer.started = chunk, False
+    def _outputs(self, inputs: Tensor) -> Tensor:
+        """What the model gives for the rows of several clients."""
+        if not len(self.front):
+            return cast(Tensor, self.back(inputs.flatten(0, 1)))
+        found, turn, clients = [], self.turn, len(inputs)
+        turn.first = 0
+        while turn.first < clients:
+            turn.clients = min(clients - turn.first, max(1, NEAR // turn.widest if turn.widest else 1))
+            found.append(self.front(inputs[turn.who].flatten(0, 1)))
+            turn.first += turn.clients
+        turn.first, turn.clients = 0, clients
+        return cast(Tensor, self.back(torch.cat(found)))
+
+    def _reset(self, out: Tensor) -> None:
+        for part, place in zip(self.parts, self.places, strict=True):
+            if part.spot is None:
+                part.own = out[:, place].view(len(out), *part.base.shape)
+            elif part.own is None:
+                part.moved = out[:, place]
+            part.reset()
+        for leaf, part in self.leaves:
+            leaf.data = part.of(0)
+        self.turn.first, self.turn.clients, self.turn.started = 0, len(out), False
 
     def _put(self, place: str, module: nn.Module) -> None:
         if place:
@@ -138,18 +164,17 @@ class _Worker:
             stop = start + p.numel()
             base = self.weights[start:stop].view(p.shape)
             if live is None:
-                own = None if self.chunk == 1 else base.new_empty(self.chunk, *p.shape)
-                parts[id(p)] = Weights(base, None, None, own)
+                parts[id(p)] = Weights(base, None)
             else:
                 low, high = torch.searchsorted(live, live.new_tensor([start, stop])).tolist()
                 shared = high == low or (id(p) in linear and high - low <= SPARSE * p.numel())
                 own = None if shared else base.expand(self.chunk, *p.shape).clone()
-                parts[id(p)] = Weights(base, live[low:high] - start, self.moved[:, low:high], own)
+                parts[id(p)] = Weights(base, live[low:high] - start, own)
             start = stop
         return parts
 
 
-def _total(loss: Loss, outputs: Tensor, targets: Tensor) -> Tensor:
+def total(loss: Loss, outputs: Tensor, targets: Tensor) -> Tensor:
     """The sum of the clients' losses, each a mean over its rows."""
     if loss is F.cross_entropy and outputs.dim() == 3 and targets.dim() == 2:  # one call for all of them
         rows = F.cross_entropy(outputs.flatten(0, 1), targets.flatten(), reduction="none").view(targets.shape)
@@ -168,9 +193,30 @@ def _sequence(module: nn.Module) -> nn.Module:
     return nn.Sequential(OrderedDict((name, _sequence(child)) for name, child in children))
 
 
+def _split(x: Tensor, clients: int) -> Tensor:
+    """With an axis of clients."""
+    return x.view(clients, -1, *x.shape[1:])
+
+
+def _cut(model: nn.Module) -> int:
+    """How many of a model's children come before the first linear layer behind its last convolution."""
+    children = list(model) if isinstance(model, nn.Sequential) else [model]
+    holds = [{type(one) for one in child.modules()} & {nn.Conv2d, nn.Linear} for child in children]
+    last = max((place for place, kinds in enumerate(holds, 1) if nn.Conv2d in kinds), default=0)
+    return next((place for place in range(last, len(holds)) if last and holds[place]), len(holds) if last else 0)
+
+
+def _large(model: nn.Module) -> list[nn.Linear]:
+    """The large linear layers behind the convolutions, all of which train."""
+    children = list(model) if isinstance(model, nn.Sequential) else [model]
+    later = {id(layer) for child in children[_cut(model) :] for layer in child.modules()}
+    linear = [layer for layer in _layers(model).values() if isinstance(layer, nn.Linear) and id(layer) in later]
+    return [layer for layer in linear if layer.weight.requires_grad and layer.weight.numel() >= LARGE]
+
+
 def _still(p: Tensor | None) -> Weights | None:
     """A parameter that does not train."""
-    return None if p is None else Weights(p.detach(), p.new_empty(0, dtype=torch.int64), None, None)
+    return None if p is None else Weights(p.detach(), p.new_empty(0, dtype=torch.int64))
 
 
 def _layers(model: nn.Module) -> dict[str, nn.Linear | nn.Conv2d]:

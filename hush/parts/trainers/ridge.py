@@ -11,9 +11,12 @@ from hush.core.engine import Engine
 from hush.core.protocols import Parts, Trainer
 from hush.core.spec import Plan
 from hush.core.task import Block, Registered
+from hush.core.updates import Grouped, Updates
 from hush.errors import Mistake
 from hush.models.entry import FirstLayer, entry
-from hush.models.traits import traits
+from hush.models.traits import rowwise, traits
+from hush.parts.trainers import span
+from hush.parts.trainers.grams import grams
 
 
 @dataclass(frozen=True)
@@ -50,41 +53,53 @@ class Ridge(Trainer):
 
     def fit(self, block: Block, plan: Plan, engine: Engine = Engine()) -> Tensor:
         """The updates of the live coordinates, one row per client."""
+        return self.updates(block, plan, engine).rows()
+
+    def updates(self, block: Block, plan: Plan, engine: Engine = Engine()) -> Updates:
+        """The updates of the live coordinates, of each client."""
         if plan.trained is not None:
             raise Mistake("ridge solves for all weights of a linear layer: take a scheme that trains all of them")
+        groups: dict[int, list[int]] = {}
+        for place, count in enumerate(block.sizes.tolist()):
+            groups.setdefault(count, []).append(place)
+        if len(groups) == 1:
+            return self._solved(block, plan, engine.memory)
+        parts = tuple((places, self._solved(block.pick(places), plan, engine.memory)) for places in groups.values())
+        return Grouped(parts, len(block), (plan.weights if plan.live is None else plan.live).numel())
+
+    def compact(self, block: Block, plan: Plan, engine: Engine = Engine()) -> int:
+        """Updates lie in the span of the rows."""
+        return span.TOGETHER
+
+    def _solved(self, block: Block, plan: Plan, memory: int) -> Updates:
+        """Of clients with as many rows each."""
         found = _layer(block.problem.model)
         first = found.first
         weight = plan.weights[: first.weight.numel()].view_as(first.weight)
         bias = None if first.bias is None else plan.weights[first.weight.numel() :]
-        updates = plan.weights.new_zeros(len(block), plan.weights.numel())
-        sizes: dict[int, list[int]] = {}
-        for place, count in enumerate(block.sizes.tolist()):
-            sizes.setdefault(count, []).append(place)
-        for places in sizes.values():
-            rows = torch.stack([block.rows(place) for place in places])
-            x = block.data.inputs.index_select(0, rows.flatten()).flatten(1).view(*rows.shape, -1).to(weight.dtype)
-            residual = _residuals(found, block, x, rows, weight, bias)
-            gram = x @ x.mT if bias is None else x @ x.mT + 1
-            # In float64, where gamma is not lost beside long rows. No client's rows may stop the others: where there is
-            # no solution, as of rows too long for a number, it is zero.
-            system = gram.double() + self.gamma * torch.eye(rows.shape[1], dtype=torch.float64)
-            solved, failed = torch.linalg.solve_ex(system, residual.double())
-            wrong = (failed != 0) | ~solved.isfinite().all(-1).all(-1)
-            solved = solved.masked_fill(wrong[:, None, None], 0.0).to(weight.dtype)
-            moved = [(solved.mT @ x).flatten(1)] + ([] if bias is None else [solved.sum(1)])
-            updates[places] = self.rate * torch.cat(moved, 1)
-        return plan.reported(updates) if plan.joint else updates
+        rows = span.rows_of(block)
+        x = block.data.inputs.index_select(0, rows.flatten()).flatten(1).view(*rows.shape, -1).to(weight.dtype)
+        residual = _residuals(found, block, x, rows, weight, bias)
+        gram = grams(block, x, bias is not None, memory)
+        # In float64, where gamma is not lost beside long rows. No client's rows may stop the others: where there is
+        # no solution, as of rows too long for a number, it is zero.
+        system = gram + self.gamma * torch.eye(rows.shape[1], dtype=torch.float64)
+        solved, failed = torch.linalg.solve_ex(system, residual.double())
+        wrong = (failed != 0) | ~solved.isfinite().all(-1).all(-1)
+        solved = solved.masked_fill(wrong[:, None, None], 0.0).to(weight.dtype)
+        return span.Span(x, solved.mul_(self.rate), gram, bias is not None).at(plan.live if plan.joint else None)
 
 
 def _residuals(found: FirstLayer, block: Block, x: Tensor, rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """Minus the gradient of each row's loss for the outputs of the layer, of clients with as many rows each."""
-    output = torch.nn.functional.linear(x, weight, bias).requires_grad_()
+    output = span.outputs_of(x, weight, bias)
     # The loss of each client by itself: a mean over rows of several would let one of them move the others' updates.
-    losses = [
-        block.problem.loss(found.rest(own), block.data.targets[which])
-        for own, which in zip(output.unbind(), rows, strict=True)
-    ]
-    (slope,) = torch.autograd.grad(torch.stack(losses).sum(), output)
+    targets = block.data.targets[rows]
+    if rowwise(found.rest):
+        return span.slopes_of(found, block.problem.loss, output, targets) * -rows.shape[1]
+    leaf = output.requires_grad_()
+    losses = [block.problem.loss(found.rest(own), which) for own, which in zip(leaf.unbind(), targets, strict=True)]
+    (slope,) = torch.autograd.grad(torch.stack(losses).sum(), leaf)
     return slope * -rows.shape[1]  # the loss is a mean over the rows
 
 

@@ -13,10 +13,14 @@ from hush.core.engine import Engine
 from hush.core.protocols import Trainer
 from hush.core.spec import Plan
 from hush.core.task import Block
+from hush.core.updates import Grouped, Rows, Updates
 from hush.errors import Mistake
+from hush.models.entry import FirstLayer
 from hush.models.traits import seeded, traits
+from hush.parts.trainers import layered, span, sparse
 from hush.parts.trainers.balance import Balance, downsample, labels
-from hush.parts.trainers.cohort import descend
+from hush.parts.trainers.cohort import compact, descend
+from hush.parts.trainers.small import chained
 from hush.random.draws import Draws
 
 
@@ -59,10 +63,54 @@ class Sgd(Trainer):
 
     def fit(self, block: Block, plan: Plan, engine: Engine = Engine()) -> Tensor:
         """The updates of the live coordinates, one row per client."""
+        return self._grouped(block, plan, self._balanced(block, plan), engine).rows()
+
+    def updates(self, block: Block, plan: Plan, engine: Engine = Engine()) -> Updates:
+        """The updates of the live coordinates, of each client."""
+        kept, few = self._balanced(block, plan), self._layers(block, plan, engine)
+        if few is None:
+            return self._grouped(block, plan, kept, engine)
+        rows = [block.rows(place) for place in range(len(block))]
+        if kept is not None:
+            rows = [mine[own] for mine, own in zip(rows, kept, strict=True)]
+        found = layered.train(few, block.problem.loss, block.data, plan.weights, rows, self._passes, self.rate)
+        return found.at(plan.live)
+
+    def compact(self, block: Block, plan: Plan, engine: Engine = Engine()) -> int | None:
+        """Where the first layer of all these clients stays in the span of their rows."""
+        if self._layers(block, plan, engine) is not None:
+            return layered.TOGETHER if plan.live is None else None
+        if self._linear(block, plan, engine) is not None:
+            return span.TOGETHER
+        if plan.live is not None or not engine.layered:
+            return None
+        most = self._used(int(block.sizes.max()))
+        rows = most if self.batch is None else min(most, self.batch)
+        return compact(block.problem, block.data, rows, self._passes * math.ceil(most / max(1, rows)))
+
+    def _layers(self, block: Block, plan: Plan, engine: Engine) -> FirstLayer | None:
+        """The parts of the model, where clients train all of it on all of their sparse rows in each step."""
+        if not engine.layered or not (self.free or plan.trained is None):
+            return None
+        most = int(block.sizes.max())
+        few = sparse.trainable(block.problem, block.data) if most <= layered.MOST and self._whole(most) else None
+        return few if few is not None and chained(few.rest) else None
+
+    def _linear(self, block: Block, plan: Plan, engine: Engine) -> FirstLayer | None:
+        """The parts of the model, where its one layer is linear and these clients have few dense rows."""
+        if not engine.layered or not (self.free or plan.trained is None) or int(block.sizes.max()) > span.MOST:
+            return None
+        return span.takes(block.problem, block.data)
+
+    def _balanced(self, block: Block, plan: Plan) -> list[Tensor] | None:
+        """Of each client the positions of the rows that it trains on, where these are not all."""
+        if self.balance == "none":
+            return None
+        return [self._kept(block, place, plan.round) for place in range(len(block))]
+
+    def _grouped(self, block: Block, plan: Plan, kept: list[Tensor] | None, engine: Engine) -> Updates:
+        """Clients whose batches have the same sizes train together."""
         random = traits(block.problem.model, block.data.inputs).random
-        kept = None
-        if self.balance == "downsample":
-            kept = [self._kept(block, place, plan.round) for place in range(len(block))]
         sizes = block.sizes.tolist() if kept is None else [len(rows) for rows in kept]
         groups: dict[tuple[int, bool], list[int]] = {}
         for place, count in enumerate(sizes):
@@ -72,18 +120,18 @@ class Sgd(Trainer):
             groups.setdefault(key, []).append(place)
         if len(groups) == 1 and not random and sizes[0]:
             return self._train(block, plan, kept, engine)
-        weights, live = plan.weights, plan.live
-        updates = weights.new_zeros(len(block), weights.numel() if live is None else live.numel())
+        parts = []
         for _, places in sorted(groups.items()):
             if not sizes[places[0]]:
                 continue
             some = None if kept is None else [kept[place] for place in places]
             draw = int(block.draws.generator(places[0], "dropout", plan.round).integers(2**63)) if random else 0
             with seeded(draw) if random else nullcontext():
-                updates[places] = self._train(block.pick(places), plan, some, engine)
-        return updates
+                parts.append((places, self._train(block.pick(places), plan, some, engine)))
+        size = (plan.weights if plan.live is None else plan.live).numel()
+        return Grouped(tuple(parts), len(block), size)
 
-    def _train(self, block: Block, plan: Plan, kept: list[Tensor] | None, engine: Engine) -> Tensor:
+    def _train(self, block: Block, plan: Plan, kept: list[Tensor] | None, engine: Engine) -> Updates:
         """Clients whose batches have the same sizes: all rows of each, or drawn ones. `kept`: of these rows alone."""
         sizes = block.sizes.tolist() if kept is None else [len(rows) for rows in kept]
         if self._whole(sizes[0]):
@@ -97,8 +145,14 @@ class Sgd(Trainer):
             size = self.batch
             steps = self._passes * math.ceil(order.shape[2] / size)
         trained = None if self.free else plan.trained
+        layer = self._linear(block, plan, engine)
+        if layer is not None and len(set(block.sizes.tolist())) == 1:
+            line = span.train(layer, block, plan.weights, order, size, steps, self.rate, engine.memory)
+            return line.at(plan.live)
         found = descend(block, plan.weights, trained, order, size, steps, self.rate, engine)
-        return plan.reported(found) if trained is plan.trained else found[:, plan.live]
+        if plan.live is None:
+            return found
+        return Rows(plan.reported(found.rows()) if trained is plan.trained else found.rows()[:, plan.live])
 
     @property
     def _passes(self) -> int:

@@ -222,8 +222,8 @@ def test_a_run_without_evaluated_rounds(make, line):
 def test_phases_of_a_secure_sum(make, line, secure):
     text = read(make("secure", rows=[line(1), line(2), secure])).text()
     assert "Phase What travels Up, mean Up, largest Down, mean Down, largest" in text
-    assert "advertise fresh public keys 1.45 2.90 0.0 0.0" in text
-    assert "sealed for each 80.3 160.7 130.8 261.7 mask" in text
+    assert "advertise a fresh public key 1.45 2.90 0.0 0.0" in text
+    assert "public of two shared secrets 80.3 160.7 130.8 261.7 mask" in text
     assert "Secure sum" not in read(make()).text()
 
 

@@ -124,9 +124,8 @@ def test_channels_without_live_weights(biased: bool, make) -> None:
     views["0.weight"][3:] = True
     views["5.weight"][0] = True
     live = mask.nonzero().flatten()
-    narrow = Narrow.of(
-        task.model[2], Weights(task.model[2].weight, views["2.weight"].flatten().nonzero()[:, 0], None, None)
-    )
+    weight = Weights(task.model[2].weight, views["2.weight"].flatten().nonzero()[:, 0])
+    narrow = Narrow.of(task.model[2], weight, last=True)
     assert narrow is not None
     assert narrow.out.tolist() == [1, 4, 5]
     assert set(narrow.into.tolist()) <= {1, 2, 4, 5, 6}
@@ -345,7 +344,7 @@ def test_a_model_that_vmap_cannot_take(make) -> None:
 
 
 def test_chunks() -> None:
-    assert lockstep.chunk_of(1_663_370, shared=True) == 5
+    assert lockstep.chunk_of(1_663_370, shared=True) == 10
     assert lockstep.chunk_of(1_663_370, shared=False) == 1
     assert lockstep.chunk_of(10, shared=False) == 256
 

@@ -156,12 +156,11 @@ def test_the_same_bits_in_any_block(how: str, which: str, make) -> None:
 def test_the_same_bits_with_any_workers(make) -> None:
     task = sparsely(make(MODELS["mlp"]()))
     scheme = Scheme(TRAINERS["epochs"], Fixed(7))
-    found = [
-        list(rounds(scheme, task, rounds=3, transport=Simulated(block=block, workers=threads)))[-1].state.weights
-        for block, threads in ((None, 1), (2, 2), (1, 3))
-    ]
-    assert torch.equal(found[0], found[1])
-    assert torch.equal(found[0], found[2])
+    cases = [Simulated(block, workers=n, exact=True) for block, n in ((None, 1), (2, 2), (1, 3))]
+    cases += [Simulated(2, workers=n) for n in (1, 2, 3)]  # sums of blocks
+    found = [list(rounds(scheme, task, rounds=3, transport=each))[-1].state.weights for each in cases]
+    assert all(torch.equal(found[0], other) for other in found[1:3])
+    assert all(torch.equal(found[3], other) for other in found[4:])
 
 
 class Meet(nn.Module):

@@ -1,0 +1,58 @@
+"""The Gram matrices of clients' rows, kept over the rounds within a number of bytes."""
+
+import threading
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor
+
+from hush.core.task import Block, Population
+
+MOST = 2**26  # bytes that are kept, whatever else may be
+
+
+@dataclass
+class _Kept:
+    """Of every client with so many rows its matrix, once it was made."""
+
+    gram: Tensor
+    made: Tensor
+    biased: bool
+
+
+_known: WeakKeyDictionary[Population, _Kept] = WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def grams(block: Block, x: Tensor, biased: bool, memory: int) -> Tensor:
+    """X_k X_k' of all rows of each client, in float64, with a column of ones where `biased`.
+
+    Each is made by itself, so that its bits do not depend on who else is in the block, or on what was kept.
+    """
+    kept = _store(block.population, x.shape[1], biased, memory)
+    if kept is None:
+        return torch.stack([gram(rows, biased) for rows in x])
+    places = torch.from_numpy(block.places)
+    with _lock:
+        for place in (~kept.made[places]).nonzero().flatten().tolist():
+            kept.gram[places[place]] = gram(x[place], biased)
+            kept.made[places[place]] = True
+        return kept.gram[places]
+
+
+def gram(rows: Tensor, biased: bool = False) -> Tensor:
+    """X X' in float64, with a column of ones where `biased`."""
+    wide = rows.double()
+    return wide @ wide.t() + 1 if biased else wide @ wide.t()
+
+
+def _store(held: Population, rows: int, biased: bool, memory: int) -> _Kept | None:
+    if len(held) * rows**2 * 8 > min(MOST, memory):
+        return None
+    with _lock:
+        kept = _known.get(held)
+        if kept is None or kept.gram.shape[1] != rows or kept.biased != biased:
+            shape = (len(held), rows, rows)
+            kept = _known[held] = _Kept(torch.empty(shape, dtype=torch.float64), torch.zeros(len(held)).bool(), biased)
+        return kept
