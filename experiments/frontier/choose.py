@@ -77,6 +77,8 @@ def choices() -> Iterator[Choice]:
         ((90, 0.5, 0), (120, 0.3, 0), (135, 0.3, 0)),
     ):
         yield Choice("hush-once", images, 2, features, rounds, blocks, 0, 1.0, ridge, 30, *step)
+    for ridge, step in itertools.product((0.3, 0.5, 0.7), ((105, 0.4, 0), (120, 0.3, 0), (128, 0.3, 0), (135, 0.3, 0))):
+        yield Choice("hush-once", images, 2, 399, 13, 5, 0, 1.0, ridge, 30, *step)
     yield Choice("hush", "cifar10", 2, 600, 60, 1, 1 / 20, 1.0, 0, 30, 27, 0.8, 0.9)
     for (features, blocks), rate in itertools.product(((200, 1), (200, 4), (480, 4)), (4, 6, 9, 15)):
         yield Choice("hush", "cifar10", 2, features, 120, blocks, 1 / 20, 1.0, 1.0, 30, rate, 0.8, 0.8)

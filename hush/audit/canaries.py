@@ -83,7 +83,8 @@ class CanaryClients:
     def __post_init__(self) -> None:
         if not FEWEST <= self.count <= self.clients:
             raise Mistake(
-                f"canaries={self.count} of {self.clients} clients: take at least {FEWEST}, and no more than there are"
+                f"canaries={self.count} of {self.clients} clients: an audit takes at least {FEWEST}, and no more than"
+                " there are clients; have more clients, or run without the audit"
             )
 
     @cached_property
