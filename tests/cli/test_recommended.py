@@ -124,7 +124,7 @@ def test_rows_of_a_table(ran, tmp_path):
         (["hush", "--model", "cnn"], "hush trains on features: leave model out"),
         (["hush", "--set", "train.ridge=1", "--set", "train.steps=5"], "ridge is one solve in place of steps"),
         (["hush", "--clip", "public"], "hush has a bound of its own"),
-        (["hush-once", "--cohort", "10"], "cohort=10 does not follow from the rounds"),
+        (["hush-once", "--cohort", "7"], "cohort=7 does not follow from the rounds"),
         (["hush-once", "--rounds", "5", "--set", "sampling.passes=2"], "rounds=5 are not 2 equal passes"),
         (["hush-trusted", "--sampling", "poisson"], "sampling=poisson has no turns"),
         (["hush-trusted", "--sampling", "fixed"], "sampling=fixed has no turns"),
