@@ -66,7 +66,7 @@ class SecureTable(Table):
         "Servers of the secure sum: 1, or 2 that do not collude.", usual=1, of="travels"
     )
     corrupt: Annotated[float, Field(ge=0, lt=1)] | None = setting(
-        "Fraction of the clients that may collude with the server.", usual=0.1, of="travels"
+        "Fraction of each cohort that may collude with the server.", usual=0.1, of="travels"
     )
     rounding: Annotated[float, Field(gt=0, lt=1e6)] | None = setting(
         "Extra noise allowed from rounding, as a fraction; instead of bits.", usual=0.05, of="travels"

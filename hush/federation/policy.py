@@ -66,9 +66,10 @@ class Policy:
             raise Refused(f"the charter has {charter.rounds} rounds, and this client answers {self.rounds} at most")
         if self.clients and secrecy is None:
             raise Refused(f"a plain sum may be taken of one client, and this client asks for {self.clients}")
-        fewest = (1 - scheme.spare) * smallest(scheme, charter.population)
+        least = smallest(scheme, charter.population)
+        fewest = scheme.aggregator.threshold(least, round((1 - scheme.tolerance) * least, 9))
         if self.clients > fewest:
-            raise Refused(f"sums may be opened over {fewest:g} clients, and this client asks for {self.clients}")
+            raise Refused(f"sums may be opened over {fewest} clients, and this client asks for {self.clients}")
         if self.epsilon and scheme.level is None:
             raise Refused("this client has a budget, and the charter's scheme has no guarantee")
         if self.epsilon and scheme.uncovered is not None:

@@ -21,7 +21,7 @@ from hush.federation import messages
 from hush.federation.charter import Charter, roster_digest
 from hush.federation.claims import Claims
 from hush.federation.notebook import Notebook
-from hush.federation.policy import Policy, largest
+from hush.federation.policy import Policy, largest, smallest
 from hush.models.metrics import evaluate_loss
 from hush.models.weights import flatten
 from hush.privacy.events import Event
@@ -141,6 +141,11 @@ class ClientSession:
         self.policy.check(self.charter, scheme, plan)
         if roster and not math.isclose(plan.floor, (1 - scheme.tolerance) * len(roster), abs_tol=1e-6):
             raise Refused(f"round {number} has noise shares for {plan.floor:g} of {len(roster)} clients: refused")
+        least = smallest(scheme, self.charter.population)
+        if scheme.secure and len(roster) < least:  # no cohort of an honest server, so that it shows nothing of one
+            raise Refused(
+                f"round {number} has a cohort of {len(roster)}, and the charter's have {least} at least: refused"
+            )
         spec = scheme.specs(scheme.width(plan), plan.clip)[-1]
         announced = (data, plan.weights.numpy().tobytes(), self.charter.digest.encode()) if scheme.secure else ()
         asked = Asked(spec.size, spec.form, number, plan.floor, announced, run=self.charter.run, weighted=spec.weighted)

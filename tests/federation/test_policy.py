@@ -8,9 +8,11 @@ import torch
 
 from hush.core.spec import Plan
 from hush.errors import Mistake, Refused
+from hush.federation import messages
 from hush.federation.policy import Policy
 from hush.parts.sampling import Poisson
 from hush.privacy.ledger import Ledger
+from tests.federation.conftest import COHORT
 
 
 def test_its_own_budget_over_all_rounds(federation):
@@ -84,6 +86,29 @@ def test_random_cohorts_are_taken_at_their_largest_and_smallest(federation):
     with pytest.raises(Refused, match="opened over 5 clients"):
         several.session(policy=Policy(clients=6))
     assert several.session(policy=Policy(clients=5))
+
+
+@pytest.mark.parametrize("name", ["fl-top", "fl-top-dp"])
+def test_a_cohort_smaller_than_the_charter_s(federation, name):
+    """With two colluding clients a server could open what the third one sent: no cohort of an honest one is so small."""
+    private = name.endswith("-dp")
+    made = federation(name, **({} if private else {"clip": None, "noise": None})).secured()
+    session = made.session(3)
+    for few in ((1, 3, 5), range(5)):
+        plan = made.plan(floor=round((1 - made.scheme.tolerance) * len(few), 9))
+        alone, _ = messages.split_cohort(plan, COHORT)
+        with pytest.raises(Refused, match=f"cohort of {len(few)}, and the charter's have 6 at least"):
+            session.answer(messages.with_cohort(messages.Message(alone, 0), few).data)
+    assert session.ledger.events == ()
+    assert session.answer(made.plan(floor=(1 - made.scheme.tolerance) * COHORT))
+
+
+def test_the_fewest_clients_of_a_sum_without_noise_in_shares(federation):
+    """A secure sum whose clients may drop out is opened over two thirds of them, and the policy knows it."""
+    made = federation("fl-top", clip=None, noise=None).secured()
+    with pytest.raises(Refused, match="sums may be opened over 4 clients, and this client asks for 5"):
+        made.session(policy=Policy(clients=5))
+    assert made.session(policy=Policy(clients=4)).answer(made.plan(floor=(1 - made.scheme.tolerance) * COHORT))
 
 
 def test_poisson_cohorts_are_not_larger_than_is_probable(federation):

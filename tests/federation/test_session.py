@@ -213,7 +213,7 @@ def test_a_secure_round_with_a_roster_of_others_costs_nothing(federation):
         ((1, 0, *range(2, 6)), 6.0, "out of order, or one twice"),
         (range(7), 6.0, "names a cohort of 7"),
         (range(5), 6.0, "shares for 6 of 5 clients"),
-        (range(2), 2.0, "cannot open a sum"),
+        (range(2), 2.0, "charter's have 6 at least"),
         ((0, *range(5)), 6.0, "out of order, or one twice"),
     ):
         plan = messages.Message(whole.plan(floor=floor), 0)

@@ -165,6 +165,10 @@ class Aggregator(Protocol):
         """The probability that one client's presence decides whether a round is aborted here."""
         return 0.0
 
+    def threshold(self, cohort: int, floor: float) -> int:
+        """The fewest clients of a cohort whose sum is opened, where noise shares are sized for `floor` of them."""
+        return 1
+
     def colluding(self, cohort: int) -> int:
         """How many clients of a cohort may help the server, and reveal their noise to it; 0 where it needs no help."""
         return 0
