@@ -99,7 +99,7 @@ class Worlds:
             return int(LOST * self.cohort)
         return int(self.scheme.tolerance * self.cohort) if self.scheme.sampling.dropout else 0
 
-    def specs(self, clip: float | None) -> list[Spec]:
+    def specs(self, clip: float | None) -> tuple[Spec, ...]:
         """Before each stage, and after the last."""
         return self.scheme.specs(self.size, clip)
 

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import cast
 
 import numpy as np
@@ -20,6 +21,8 @@ from hush.errors import Mistake
 from hush.models.weights import Layout
 from hush.privacy.events import Event, Level
 from hush.random.seeds import SecretSeed
+
+MANY = 16  # numbers and bounds whose Specs are kept
 
 
 @dataclass(frozen=True)
@@ -44,12 +47,22 @@ class Scheme:
     average: float = 0.0
     featured: bool = False
 
-    def specs(self, size: int, clip: float | None = None) -> list[Spec]:
+    def specs(self, size: int, clip: float | None = None) -> tuple[Spec, ...]:
         """The Spec before each stage, and after the last, for an update of `size` numbers."""
-        specs = [Spec(size=size, clip=clip)]
-        for stage in self.stages:
-            specs.append(stage.spec(specs[-1]))
-        return specs
+        known = self._specs.get((size, clip))
+        if known is None:
+            specs = [Spec(size=size, clip=clip)]
+            for stage in self.stages:
+                specs.append(stage.spec(specs[-1]))
+            if len(self._specs) >= MANY:  # of a bound that moves with the rounds
+                self._specs.clear()
+            known = self._specs[size, clip] = tuple(specs)
+        return known
+
+    @cached_property
+    def _specs(self) -> dict[tuple[int, float | None], tuple[Spec, ...]]:
+        """What is asked for several times in a round."""
+        return {}
 
     @property
     def source(self) -> Source | None:

@@ -12,7 +12,9 @@ from hush.models.traits import hooked
 from hush.models.weights import twin
 from hush.models.workers import spread
 
-DENSE, SPARSE = 500, 2000  # rows of a batch; more of sparse ones, which a linear layer takes as they are
+# Rows of a batch: fewer where convolutions make many numbers of each, which are to stay in the cache, and more of
+# sparse ones, which a linear layer takes as they are.
+DENSE, CONVOLVED, SPARSE = 500, 100, 2000
 
 T = TypeVar("T")
 
@@ -33,9 +35,11 @@ def passes(
 
     Each has a model and rows of its own: a model may keep what it computed, or change what it was given.
     """
-    found = entry(model()) if isinstance(inputs, Sparse) else None
+    first = model()
+    found = entry(first) if isinstance(inputs, Sparse) else None
     table = None if found is None else found.transposed()  # once for all batches
-    size = batch or (DENSE if table is None else SPARSE)
+    convolved = any(isinstance(layer, nn.Conv2d) for layer in first.modules())
+    size = batch or (SPARSE if table is not None else CONVOLVED if convolved else DENSE)
 
     def work(first: int) -> T:
         own, rows = quickened(model().eval()), slice(first, first + size)

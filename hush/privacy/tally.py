@@ -1,6 +1,7 @@
 """Sums per client that only grow, with their largest and their median always at hand."""
 
 import heapq
+from collections import Counter
 
 import numpy as np
 import numpy.typing as npt
@@ -40,13 +41,13 @@ class Costs:
             self._rise()
 
     def _leave(self, sums: Floats) -> None:
-        for value, count in zip(*_counted(sums), strict=True):
+        for value, count in Counter(sums.tolist()).items():
             self._above[value] -= count
             if not self._above[value]:
                 del self._above[value]
 
     def _enter(self, sums: Floats) -> None:
-        for value, count in zip(*_counted(sums), strict=True):
+        for value, count in Counter(sums.tolist()).items():
             if value not in self._above:
                 heapq.heappush(self._heap, value)
             self._above[value] = self._above.get(value, 0) + count
@@ -60,8 +61,3 @@ class Costs:
         if count:
             self.median = value
             self._within += count
-
-
-def _counted(sums: Floats) -> tuple[list[float], list[int]]:
-    found, counts = np.unique(sums, return_counts=True)
-    return found.tolist(), counts.tolist()

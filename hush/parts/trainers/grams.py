@@ -35,10 +35,12 @@ def grams(block: Block, x: Tensor, biased: bool, memory: int) -> Tensor:
         return torch.stack([gram(rows, biased) for rows in x])
     places = torch.from_numpy(block.places)
     with _lock:
-        for place in (~kept.made[places]).nonzero().flatten().tolist():
-            kept.gram[places[place]] = gram(x[place], biased)
-            kept.made[places[place]] = True
-        return kept.gram[places]
+        made = kept.made.index_select(0, places)
+        if not bool(made.all()):
+            for place in (~made).nonzero().flatten().tolist():
+                kept.gram[places[place]] = gram(x[place], biased)
+                kept.made[places[place]] = True
+        return kept.gram.index_select(0, places)
 
 
 def gram(rows: Tensor, biased: bool = False) -> Tensor:

@@ -112,14 +112,14 @@ class Sgd(Trainer):
         """Clients whose batches have the same sizes train together."""
         random = traits(block.problem.model, block.data.inputs).random
         sizes = block.sizes.tolist() if kept is None else [len(rows) for rows in kept]
+        keys = {count: (self._used(count), self._whole(count)) for count in set(sizes)}
+        if len(set(keys.values())) == 1 and not random and sizes[0]:
+            return self._train(block, plan, kept, engine)
         groups: dict[tuple[int, bool], list[int]] = {}
         for place, count in enumerate(sizes):
             # Clients whose batches have the same sizes train together, each alone if the model draws random
             # numbers, so that its draws do not depend on the block.
-            key = (place, False) if random else (self._used(count), self._whole(count))
-            groups.setdefault(key, []).append(place)
-        if len(groups) == 1 and not random and sizes[0]:
-            return self._train(block, plan, kept, engine)
+            groups.setdefault((place, False) if random else keys[count], []).append(place)
         parts = []
         for _, places in sorted(groups.items()):
             if not sizes[places[0]]:

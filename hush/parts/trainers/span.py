@@ -18,6 +18,7 @@ from hush.data.samples import Samples
 from hush.models.entry import FirstLayer, entry
 from hush.models.losses import Loss
 from hush.models.traits import rowwise, traits
+from hush.parts.trainers import products
 from hush.parts.trainers.batches import cut
 from hush.parts.trainers.grams import grams
 from hush.parts.trainers.lockstep import total
@@ -61,7 +62,7 @@ class Span(Updates):
         """One product over the rows of all clients."""
         a = self.a if self.factors is None else self.a * self.factors.to(self.a.dtype)[:, None, None]
         a = a.flatten(0, 1)
-        found = (a.t() @ self.x.flatten(0, 1)).flatten()
+        found = products.weights(a, self.x.flatten(0, 1)).flatten()
         return (torch.cat([found, a.sum(0)]) if self.biased else found).double()
 
     def at(self, live: Tensor | None) -> Updates:
@@ -87,7 +88,7 @@ def lengths(gram: Tensor, a: Tensor) -> Tensor:
     """
     wide = a.double()
     exact = ((gram @ wide) * wide).sum((1, 2)).clamp(min=0).sqrt()
-    error: Tensor = (gram.diagonal(dim1=1, dim2=2).sqrt() * wide.norm(dim=2)).sum(1)
+    error: Tensor = (gram.diagonal(dim1=1, dim2=2).sqrt() * wide.square().sum(2).sqrt()).sum(1)
     return exact + error * ((a.shape[1] + 4) * 2.0**-23)
 
 
@@ -127,14 +128,15 @@ def train(
     held, biased = first.weight.numel(), first.bias is not None
     rows = rows_of(block)
     x = block.data.inputs.index_select(0, rows.flatten()).flatten(1).view(*rows.shape, -1)
-    targets = block.data.targets[rows]
+    targets = block.data.targets.index_select(0, rows.flatten())
+    targets = targets.view(*rows.shape, *targets.shape[1:])
     start = outputs_of(x, weights[:held].view_as(first.weight), weights[held:] if biased else None)
     gram = grams(block, x, biased, memory)
     near = gram.to(x.dtype)
     a = torch.zeros_like(start)
     for step in range(steps):
         if order is None:
-            outputs = start if step == 0 else torch.baddbmm(start, near, a)
+            outputs = start if step == 0 else start + torch.bmm(a.mT, near).mT
             a.sub_(slopes_of(found, block.problem.loss, outputs, targets), alpha=rate)
             continue
         some = cut(order, size, step).unsqueeze(2)
@@ -146,15 +148,17 @@ def train(
 
 
 def outputs_of(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """X W' + b of all rows of all clients in one product, which is faster with the few outputs as its lines."""
-    found = (weight @ x.flatten(0, 1).t()).t().contiguous().view(*x.shape[:2], -1)
+    """X W' + b of all rows of all clients in one product. In memory outputs come first: softmaxes of few are faster."""
+    lines = products.outputs(weight, x.flatten(0, 1))
+    found = lines.view(-1, *x.shape[:2]).permute(1, 2, 0)
     return found if bias is None else found.add_(bias)
 
 
 def rows_of(block: Block) -> Tensor:
     """The rows of clients with as many each: (clients, rows)."""
-    split = block.population.split
-    return split.rows[split.starts[torch.from_numpy(block.places)].unsqueeze(1) + torch.arange(int(block.sizes[0]))]
+    split, count = block.population.split, int(block.sizes[0])
+    first = split.starts.index_select(0, torch.from_numpy(block.places)).unsqueeze(1)
+    return split.rows.index_select(0, (first + torch.arange(count)).flatten()).view(-1, count)
 
 
 def slopes_of(found: FirstLayer, loss: Loss, outputs: Tensor, targets: Tensor) -> Tensor:
