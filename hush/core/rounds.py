@@ -102,7 +102,8 @@ def loop(
     earlier report to go on from. What cannot be trained or judged is refused before the ledger is touched. Each round's
     event is in the ledger before anything of it is released. With `replay` the ledger is that of this very run, and a
     round that a killed process had begun is paid for already: simulated secrets repeat it bit for bit where the same
-    kernels compute (elsewhere it would be another release under the same noise), others do not and count again.
+    kernels compute (elsewhere it would be another release under the same noise), others do not and count again. The
+    clients must be simulated as they were: one draw for a sum is another than those of each client.
     """
     if rounds < 1:
         raise Mistake(f"rounds={rounds} must be at least 1")

@@ -21,6 +21,12 @@ class FirstLayer:
     first: nn.Linear
     rest: nn.Sequential
 
+    @property
+    def alone(self) -> bool:
+        """Whether all of the layer trains and nothing else does, a layer that shares its weights neither."""
+        later = any(p.requires_grad for p in self.rest.parameters())
+        return not later and all(p.requires_grad for p in self.first.parameters())
+
     def transposed(self) -> Tensor:
         """The first layer's weights, one line per column of the data."""
         return self.first.weight.detach().t().contiguous()
@@ -36,6 +42,13 @@ def entry(model: nn.Module) -> FirstLayer | None:
     if not layers or type(layers[0]) is not nn.Linear or hooked(layers[0]):
         return None
     return FirstLayer(layers[0], nn.Sequential(*layers[1:]))
+
+
+def whole(model: nn.Module, inputs: Tensor) -> bool:
+    """Whether a model begins with a linear layer that takes all numbers of a dense row at once."""
+    found, first = entry(model), next(model.children(), None)
+    flat = type(first) is nn.Flatten and first.end_dim in (-1, inputs.dim() - 1)
+    return found is not None and (flat or inputs.dim() == 2) and inputs.shape[1:].numel() == found.first.in_features
 
 
 def lookup(table: Tensor, rows: Sparse, bias: Tensor | None = None) -> Tensor:

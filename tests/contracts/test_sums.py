@@ -1,6 +1,7 @@
 """What is only summed need not exist apart: sums of blocks and one draw of noise stand for every client's own."""
 
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -13,14 +14,18 @@ from contracts.parts import Still, Watch, run, wide
 from hush.catalogue.entries import ENTRIES, Entry
 from hush.catalogue.secure_form import secured
 from hush.catalogue.values import Settings
+from hush.core.engine import Engine
 from hush.core.memory import Memory
+from hush.core.plain import Sum
 from hush.core.scheme import Scheme
+from hush.core.spec import Asked, ClientContext, Plan, Total, Uploads
 from hush.core.sums import addable, summed
-from hush.core.task import Task
+from hush.core.task import Block, Task
 from hush.federation.simulated import Simulated
 from hush.models.weights import flatten
 from hush.parts.sampling import Fixed
-from hush.parts.stages import Clip
+from hush.parts.stages import Clip, Noise
+from hush.parts.trainers import Sgd
 from hush.privacy.ledger import Ledger
 from hush.random.seeds import SecretSeed
 
@@ -58,6 +63,57 @@ def test_bytes_events_and_aborts_are_the_same(entry: Entry, task: Task, settings
     for one, other in zip(added, apart, strict=True):
         assert (one.bytes, one.cohort, one.aborted, one.epsilon) == (other.bytes, other.cohort, False, other.epsilon)
     assert (added[-1].state.traffic.counts == apart[-1].state.traffic.counts).all()
+
+
+@dataclass(frozen=True)
+class Silent(Sgd):
+    """Has a way of its own to train."""
+
+    def fit(self, block: Block, plan: Plan, engine: Engine = Engine()) -> torch.Tensor:
+        return 0 * super().fit(block, plan, engine)
+
+
+@dataclass(frozen=True)
+class Narrow(Clip):
+    """Cuts number by number."""
+
+    def encode(self, x: torch.Tensor, ctx: ClientContext) -> torch.Tensor:
+        each = self.bound / x.shape[1] ** 0.5
+        return x.clamp(-each, each)
+
+
+@dataclass(frozen=True)
+class Shifted(Noise):
+    """Adds something else."""
+
+    def encode(self, x: torch.Tensor, ctx: ClientContext) -> torch.Tensor:
+        return x + 7
+
+
+@dataclass(frozen=True)
+class Median(Sum):
+    """Looks at single uploads."""
+
+    def combine(self, uploads: Iterable[Uploads], asked: Asked) -> Total:
+        rows = torch.cat([upload.rows for upload in uploads]).double()
+        return Total(rows.median(0).values * len(rows), len(rows), 1.0)
+
+
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        Scheme(Silent(0.5, 3, None), Fixed(9)),
+        Scheme(Sgd(0.5, 3, None), Fixed(9), stages=(Narrow(0.1),)),
+        Scheme(Sgd(0.5, 3, None), Fixed(9), stages=(Clip(0.1), Shifted(1.0))),
+        Scheme(Sgd(0.5, 3, None), Fixed(9), aggregator=Median()),
+    ],
+    ids=["trainer", "clip", "noise", "aggregator"],
+)
+def test_a_part_with_a_method_of_its_own_is_not_taken_for_its_parent(scheme: Scheme, make) -> None:
+    """What a parent says of its own method is given up: the sum is of what the part does."""
+    task = make(nn.Sequential(nn.Flatten(), nn.Linear(64, 10)))
+    added, apart = (run(scheme, task, 1, transport=Simulated(exact=exact))[0].state.weights for exact in (False, True))
+    torch.testing.assert_close(added, apart, rtol=1e-5, atol=1e-6)
 
 
 @pytest.fixture(scope="module")

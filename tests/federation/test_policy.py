@@ -90,7 +90,7 @@ def test_random_cohorts_are_taken_at_their_largest_and_smallest(federation):
 
 @pytest.mark.parametrize("name", ["fl-top", "fl-top-dp"])
 def test_a_cohort_smaller_than_the_charter_s(federation, name):
-    """With two colluding clients a server could open what the third one sent: no cohort of an honest one is so small."""
+    """With two colluding clients a server could open what the third one sent: no honest one has such a cohort."""
     private = name.endswith("-dp")
     made = federation(name, **({} if private else {"clip": None, "noise": None})).secured()
     session = made.session(3)

@@ -57,12 +57,25 @@ class Parts(Protocol):
     def secure(self) -> bool: ...
 
 
+def anew(part: type, method: str, **usual: object) -> None:
+    """Where a class has a method of its own, what its parents say of theirs does not hold: back to the usual."""
+    if method in vars(part):
+        for name, value in usual.items():
+            if name not in vars(part):
+                setattr(part, name, value)
+
+
 class Trainer(Protocol):
     """Trains a block of clients from the same weights.
 
     level      whom its own noise protects: "record", or nobody
     uncovered  what it uses of the records that no noise covers, in words
     """
+
+    def __init_subclass__(cls, **given: object) -> None:
+        """A fit of one's own is what the faster ways stand for: those of a parent are given up."""
+        super().__init_subclass__(**given)
+        anew(cls, "fit", updates=Trainer.updates, compact=Trainer.compact)
 
     @property
     def settings(self) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 from torch import Tensor
 
 from hush.core.packing import Form
-from hush.core.protocols.clients import ClientRound, Parts, Sampling, Trainer
+from hush.core.protocols.clients import ClientRound, Parts, Sampling, Trainer, anew
 from hush.core.protocols.stages import Recovery, Stage
 from hush.core.single import Single, Unpack
 from hush.core.spec import Asked, Spec, Total, Uploads
@@ -120,6 +120,11 @@ class Aggregator(Protocol):
     secrecy    how it hides the uploads from the server, if it does
     precision  it votes on the bits of numbers of so many, by the clients' seats in the cohort; None: it adds
     """
+
+    def __init_subclass__(cls, **given: object) -> None:
+        """A combine of one's own is described anew: whether it adds is not a parent's to say."""
+        super().__init_subclass__(**given)
+        anew(cls, "combine", adds=False, exact=False)
 
     @property
     def settings(self) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from typing import NamedTuple, Protocol
 
 from torch import Tensor
 
-from hush.core.protocols.clients import Parts, Sampling, named
+from hush.core.protocols.clients import Parts, Sampling, anew, named
 from hush.core.spec import ClientContext, Multipliers, Plan, ServerContext, Spec, Total
 from hush.core.task import Registered
 from hush.errors import Mistake
@@ -53,6 +53,11 @@ class Stage(Protocol):
     recovery        what rebuilds an update from the decoded sum, where decode leaves that to the step
     claim           a guarantee of its paper that does not hold
     """
+
+    def __init_subclass__(cls, **given: object) -> None:
+        """An encode of one's own is described anew: what a parent says of its own is given up."""
+        super().__init_subclass__(**given)
+        anew(cls, "encode", scales=False, additive=False, keeps_integers=False)
 
     @property
     def settings(self) -> tuple[str, ...]:

@@ -14,11 +14,12 @@ MOST = 2**26  # bytes that are kept, whatever else may be
 
 @dataclass
 class _Kept:
-    """Of every client with so many rows its matrix, once it was made."""
+    """Of every client with so many rows its matrix, once it was made; version: of the rows, which may be changed."""
 
     gram: Tensor
     made: Tensor
     biased: bool
+    version: int
 
 
 _known: WeakKeyDictionary[Population, _Kept] = WeakKeyDictionary()
@@ -30,7 +31,7 @@ def grams(block: Block, x: Tensor, biased: bool, memory: int) -> Tensor:
 
     Each is made by itself, so that its bits do not depend on who else is in the block, or on what was kept.
     """
-    kept = _store(block.population, x.shape[1], biased, memory)
+    kept = _store(block, x.shape[1], biased, memory)
     if kept is None:
         return torch.stack([gram(rows, biased) for rows in x])
     places = torch.from_numpy(block.places)
@@ -49,12 +50,15 @@ def gram(rows: Tensor, biased: bool = False) -> Tensor:
     return wide @ wide.t() + 1 if biased else wide @ wide.t()
 
 
-def _store(held: Population, rows: int, biased: bool, memory: int) -> _Kept | None:
+def _store(block: Block, rows: int, biased: bool, memory: int) -> _Kept | None:
+    held, inputs = block.population, block.data.inputs
     if len(held) * rows**2 * 8 > min(MOST, memory):
         return None
+    version = inputs._version if isinstance(inputs, Tensor) and not inputs.is_inference() else 0
     with _lock:
         kept = _known.get(held)
-        if kept is None or kept.gram.shape[1] != rows or kept.biased != biased:
-            shape = (len(held), rows, rows)
-            kept = _known[held] = _Kept(torch.empty(shape, dtype=torch.float64), torch.zeros(len(held)).bool(), biased)
+        if kept is None or (kept.gram.shape[1], kept.biased, kept.version) != (rows, biased, version):
+            made = torch.zeros(len(held), dtype=torch.bool)
+            kept = _Kept(torch.empty((len(held), rows, rows), dtype=torch.float64), made, biased, version)
+            _known[held] = kept
         return kept

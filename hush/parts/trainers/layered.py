@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pad_sequence
 
 from hush.core.updates import Rows, Updates, norms
 from hush.data.samples import Samples
@@ -23,6 +22,8 @@ from hush.parts.trainers.span import LEAST, lengths
 
 TOGETHER = 26  # clients of a block
 MOST = 512  # rows of a client: beyond, products with its Gram matrix are no fewer than with its rows
+DENSE = 2**22  # numbers of a client's rows in the columns that it may have: beyond, that matrix takes longer to make
+STEP = 8  # a client is filled up to a multiple of so many rows, whoever is beside it
 NEAR = 2**19  # weights behind the first layer of clients whose products are one call
 
 
@@ -78,6 +79,13 @@ class Layered(Updates):
         return self if live is None else Rows(self.rows()[:, live])
 
 
+def takes(data: Samples, rows: Tensor) -> bool:
+    """Whether a client with these rows is one of those: it depends on nobody else."""
+    assert isinstance(data.inputs, Sparse)
+    starts = data.inputs.starts
+    return len(rows) <= MOST and len(rows) * int((starts[rows + 1] - starts[rows]).sum()) <= DENSE
+
+
 def train(
     found: FirstLayer, loss: Loss, data: Samples, weights: Tensor, rows: list[Tensor], steps: int, rate: float
 ) -> Layered:
@@ -88,11 +96,12 @@ def train(
     start = lookup(weights[:held].view_as(found.first.weight).t().contiguous(), x)
     a, first = torch.zeros_like(start), torch.zeros(len(rows), dtype=torch.float64)
     later, ends = weights.new_zeros(len(rows), len(weights) - held), counts.cumsum(0)
-    order = torch.argsort(counts, stable=True)
-    order = order[counts[order] > 0]
-    for some in torch.split(order, max(1, NEAR // max(1, len(weights) - held))):
+    filled = (counts + STEP - 1) // STEP * STEP
+    alike = [(filled == size).nonzero().flatten() for size in sorted(set(filled[counts > 0].tolist()))]
+    most = max(1, NEAR // max(1, len(weights) - held))
+    for some in (part for same in alike for part in torch.split(same, most)):
         places = [torch.arange(int(ends[k] - counts[k]), int(ends[k])) for k in some.tolist()]
-        own = _Clients(found, loss, weights[held:], places, x, start, targets)
+        own = _Clients(found, loss, weights[held:], places, int(filled[some[0]]), x, start, targets)
         for _ in range(steps):
             own.step(rate)
         a[torch.cat(places)] = own.a[own.real]
@@ -109,14 +118,15 @@ class _Clients:
         loss: Loss,
         base: Tensor,
         places: list[Tensor],
+        most: int,
         x: Sparse,
         start: Tensor,
         targets: Tensor,
     ) -> None:
         self.loss, self.base, self.layers = loss, base, list(found.rest)
         self.counts = torch.tensor([len(mine) for mine in places])
-        self.real = torch.arange(int(self.counts.max())) < self.counts.unsqueeze(1)
-        self.start, self.targets = (pad_sequence([all[mine] for mine in places], True) for all in (start, targets))
+        self.real = torch.arange(most) < self.counts.unsqueeze(1)
+        self.start, self.targets = (_filled([all[mine] for mine in places], most) for all in (start, targets))
         self.gram = torch.zeros(*self.real.shape, self.real.shape[1], dtype=torch.float64)
         for whole, mine in zip(self.gram, places, strict=True):
             whole[: len(mine), : len(mine)] = gram(_compact(x.take(mine)))
@@ -135,7 +145,8 @@ class _Clients:
 
     def moved(self) -> Tensor:
         """How far the copies have come: a row for each client."""
-        return torch.cat([part.flatten(1) for part in self.own], 1) - self.base
+        none = self.base.new_empty(len(self.counts), 0)
+        return torch.cat([none, *(part.flatten(1) for part in self.own)], 1) - self.base
 
     def step(self, rate: float) -> None:
         """w <- w - rate * gradient on all rows."""
@@ -165,6 +176,14 @@ class _Clients:
         self.a.sub_(slope, alpha=rate)
         if self.biased:
             self.own[0].sub_(slope.sum(1, keepdim=True), alpha=rate)
+
+
+def _filled(rows: list[Tensor], most: int) -> Tensor:
+    """So many rows of each client, zeros behind its own."""
+    found = rows[0].new_zeros(len(rows), most, *rows[0].shape[1:])
+    for line, mine in zip(found, rows, strict=True):
+        line[: len(mine)] = mine
+    return found
 
 
 def _compact(x: Sparse) -> Tensor:

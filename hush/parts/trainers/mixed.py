@@ -32,7 +32,9 @@ class Mixed(Updates):
 
     def norms(self) -> Tensor:
         """Of all parts together."""
-        found: Tensor = torch.stack([norms(self.x[:, place]) for place in self.others]).norm(dim=0)
+        found = torch.zeros(len(self.x), dtype=torch.float64)
+        for place in self.others:
+            found = torch.hypot(found, norms(self.x[:, place]))
         for one in self.outer:
             grams = torch.stack([gram(rows, False) for rows in one.x])
             found[one.clients] = torch.hypot(found[one.clients], lengths(grams, one.a))

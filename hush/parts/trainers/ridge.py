@@ -13,7 +13,7 @@ from hush.core.spec import Plan
 from hush.core.task import Block, Registered
 from hush.core.updates import Grouped, Updates
 from hush.errors import Mistake
-from hush.models.entry import FirstLayer, entry
+from hush.models.entry import FirstLayer, entry, whole
 from hush.models.traits import rowwise, traits
 from hush.parts.trainers import span
 from hush.parts.trainers.grams import grams
@@ -48,8 +48,11 @@ class Ridge(Trainer):
     def check(self, scheme: Parts, task: Registered) -> None:
         """One linear layer that takes the rows, and nothing else that trains."""
         _layer(task.model)
-        if traits(task.model, task.rows.inputs).random:
+        inputs = task.rows.inputs
+        if traits(task.model, inputs).random:
             raise Mistake("ridge is for a model that draws no random numbers: leave Dropout out of it")
+        if isinstance(inputs, Tensor) and not whole(task.model, inputs):
+            raise Mistake("ridge is for a linear layer that takes a whole row: begin the model with nn.Flatten()")
 
     def fit(self, block: Block, plan: Plan, engine: Engine = Engine()) -> Tensor:
         """The updates of the live coordinates, one row per client."""
@@ -69,7 +72,7 @@ class Ridge(Trainer):
 
     def compact(self, block: Block, plan: Plan, engine: Engine = Engine()) -> int:
         """Updates lie in the span of the rows."""
-        return span.TOGETHER
+        return span.together(int(block.sizes.max()), _layer(block.problem.model).first.in_features)
 
     def _solved(self, block: Block, plan: Plan, memory: int) -> Updates:
         """Of clients with as many rows each."""
@@ -98,15 +101,15 @@ def _residuals(found: FirstLayer, block: Block, x: Tensor, rows: Tensor, weight:
     if rowwise(found.rest):
         return span.slopes_of(found, block.problem.loss, output, targets) * -rows.shape[1]
     leaf = output.requires_grad_()
-    losses = [block.problem.loss(found.rest(own), which) for own, which in zip(leaf.unbind(), targets, strict=True)]
+    lines = zip(leaf.unbind(), targets, strict=True)
+    losses = [block.problem.loss(found.rest(own.clone()), which) for own, which in lines]  # a layer may work in place
     (slope,) = torch.autograd.grad(torch.stack(losses).sum(), leaf)
     return slope * -rows.shape[1]  # the loss is a mean over the rows
 
 
 def _layer(model: nn.Module) -> FirstLayer:
     found, trained = entry(model), sum(p.numel() for p in model.parameters() if p.requires_grad)
-    own = [] if found is None else list(found.first.parameters())
-    if found is None or not all(p.requires_grad for p in own) or trained != sum(p.numel() for p in own):
+    if found is None or not found.alone or trained != sum(p.numel() for p in found.first.parameters()):
         raise Mistake(
             "ridge is for a model whose one trained layer is linear and takes the rows: give steps in its place"
         )

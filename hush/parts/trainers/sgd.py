@@ -73,32 +73,43 @@ class Sgd(Trainer):
         rows = [block.rows(place) for place in range(len(block))]
         if kept is not None:
             rows = [mine[own] for mine, own in zip(rows, kept, strict=True)]
-        found = layered.train(few, block.problem.loss, block.data, plan.weights, rows, self._passes, self.rate)
-        return found.at(plan.live)
+        # Each client by its own rows, and not by those of who is beside it.
+        near = [place for place, mine in enumerate(rows) if self._whole(len(mine)) and layered.takes(block.data, mine)]
+        far = sorted(set(range(len(block))) - set(near))
+        parts: list[tuple[list[int], Updates]] = []
+        if near:
+            mine, loss = [rows[place] for place in near], block.problem.loss
+            found = layered.train(few, loss, block.data, plan.weights, mine, self._passes, self.rate).at(plan.live)
+            if not far:
+                return found
+            parts.append((near, found))
+        some = None if kept is None else [kept[place] for place in far]
+        parts.append((far, self._grouped(block.pick(far), plan, some, engine)))
+        return Grouped(tuple(parts), len(block), (plan.weights if plan.live is None else plan.live).numel())
 
     def compact(self, block: Block, plan: Plan, engine: Engine = Engine()) -> int | None:
         """Where the first layer of all these clients stays in the span of their rows."""
         if self._layers(block, plan, engine) is not None:
             return layered.TOGETHER if plan.live is None else None
-        if self._linear(block, plan, engine) is not None:
-            return span.TOGETHER
+        line, largest = self._linear(block, plan, engine), int(block.sizes.max())
+        if line is not None and largest <= span.MOST:
+            return span.together(largest, line.first.in_features)
         if plan.live is not None or not engine.layered:
             return None
-        most = self._used(int(block.sizes.max()))
+        most = self._used(largest)
         rows = most if self.batch is None else min(most, self.batch)
         return compact(block.problem, block.data, rows, self._passes * math.ceil(most / max(1, rows)))
 
     def _layers(self, block: Block, plan: Plan, engine: Engine) -> FirstLayer | None:
-        """The parts of the model, where clients train all of it on all of their sparse rows in each step."""
+        """The parts of the model, where clients train all of it on sparse rows."""
         if not engine.layered or not (self.free or plan.trained is None):
             return None
-        most = int(block.sizes.max())
-        few = sparse.trainable(block.problem, block.data) if most <= layered.MOST and self._whole(most) else None
+        few = sparse.trainable(block.problem, block.data)
         return few if few is not None and chained(few.rest) else None
 
     def _linear(self, block: Block, plan: Plan, engine: Engine) -> FirstLayer | None:
-        """The parts of the model, where its one layer is linear and these clients have few dense rows."""
-        if not engine.layered or not (self.free or plan.trained is None) or int(block.sizes.max()) > span.MOST:
+        """The parts of the model, where its one layer is linear and reads dense rows."""
+        if not engine.layered or not (self.free or plan.trained is None):
             return None
         return span.takes(block.problem, block.data)
 
@@ -112,14 +123,17 @@ class Sgd(Trainer):
         """Clients whose batches have the same sizes train together."""
         random = traits(block.problem.model, block.data.inputs).random
         sizes = block.sizes.tolist() if kept is None else [len(rows) for rows in kept]
-        keys = {count: (self._used(count), self._whole(count)) for count in set(sizes)}
+        # Clients whose batches have the same sizes train together; within the span of their rows those with as many,
+        # so that how a client trains depends on nobody else. Each alone if the model draws random numbers.
+        held, line = block.sizes.tolist(), self._linear(block, plan, engine)
+        spans = {count: count if line is not None and count <= span.MOST else 0 for count in set(held)}
+        pairs = list(zip(sizes, held, strict=True))
+        keys = {(count, own): (self._used(count), self._whole(count), spans[own]) for count, own in set(pairs)}
         if len(set(keys.values())) == 1 and not random and sizes[0]:
             return self._train(block, plan, kept, engine)
-        groups: dict[tuple[int, bool], list[int]] = {}
-        for place, count in enumerate(sizes):
-            # Clients whose batches have the same sizes train together, each alone if the model draws random
-            # numbers, so that its draws do not depend on the block.
-            groups.setdefault((place, False) if random else keys[count], []).append(place)
+        groups: dict[tuple[int, bool, int], list[int]] = {}
+        for place, pair in enumerate(pairs):
+            groups.setdefault((place, False, 0) if random else keys[pair], []).append(place)
         parts = []
         for _, places in sorted(groups.items()):
             if not sizes[places[0]]:
@@ -146,7 +160,7 @@ class Sgd(Trainer):
             steps = self._passes * math.ceil(order.shape[2] / size)
         trained = None if self.free else plan.trained
         layer = self._linear(block, plan, engine)
-        if layer is not None and len(set(block.sizes.tolist())) == 1:
+        if layer is not None and int(block.sizes[0]) <= span.MOST:
             line = span.train(layer, block, plan.weights, order, size, steps, self.rate, engine.memory)
             return line.at(plan.live)
         found = descend(block, plan.weights, trained, order, size, steps, self.rate, engine)

@@ -5,6 +5,7 @@ update is trace(A_k' G_k A_k), and the sum over clients is one product: neither 
 client is made. A bias is a column of ones.
 """
 
+import math
 from dataclasses import dataclass, replace
 from weakref import WeakKeyDictionary
 
@@ -15,17 +16,19 @@ from torch import Tensor, nn
 from hush.core.task import Block, Problem
 from hush.core.updates import Rows, Updates
 from hush.data.samples import Samples
-from hush.models.entry import FirstLayer, entry
+from hush.models.entry import FirstLayer, entry, whole
 from hush.models.losses import Loss
 from hush.models.traits import rowwise, traits
 from hush.parts.trainers import products
 from hush.parts.trainers.batches import cut
 from hush.parts.trainers.grams import grams
-from hush.parts.trainers.lockstep import total
-from hush.parts.trainers.slopes import slopes
+from hush.parts.trainers.slopes import slopes, summed
 
 LEAST = 2.0**-60  # of factors: smaller ones are of rows that are not finite, or nearly so
+LARGEST = 2.0**126  # of the numbers of an update: beyond, one may not be finite in float32
+COARSE = 2.0**-150 / LEAST  # what a factor loses of a number where their product is below the normal numbers of float32
 TOGETHER = 100  # clients of a block
+NEAR = 2**24  # numbers of their rows
 MOST = 64  # rows of a client: beyond, products with its Gram matrix are no fewer than with its rows
 
 
@@ -84,12 +87,15 @@ def lengths(gram: Tensor, a: Tensor) -> Tensor:
     """sqrt(trace(A' G A)) of each client, and what the arithmetic of A' X in float32 may add, in float64.
 
     A bound on the error of n products a x and their sum, whatever they cancel, is gamma_n sum |a_i| |x_i|. It is more
-    than what the square root of the trace is off by, too: float64 has 29 bits more.
+    than what the square root of the trace is off by, too: float64 has 29 bits more. A later factor rounds the numbers
+    of A, by COARSE at most where they are tiny. Infinite where a number of A' X may not be finite.
     """
     wide = a.double()
     exact = ((gram @ wide) * wide).sum((1, 2)).clamp(min=0).sqrt()
-    error: Tensor = (gram.diagonal(dim1=1, dim2=2).sqrt() * wide.square().sum(2).sqrt()).sum(1)
-    return exact + error * ((a.shape[1] + 4) * 2.0**-23)
+    rows = gram.diagonal(dim1=1, dim2=2).sqrt()
+    reach: Tensor = (rows * wide.square().sum(2).sqrt()).sum(1)
+    error = reach * ((a.shape[1] + 4) * 2.0**-23) + rows.sum(1) * (math.sqrt(a.shape[2]) * COARSE)
+    return torch.where(reach <= LARGEST, exact + error, math.inf)
 
 
 def takes(problem: Problem, data: Samples) -> FirstLayer | None:
@@ -106,11 +112,16 @@ _known: WeakKeyDictionary[Problem, FirstLayer | None] = WeakKeyDictionary()
 
 def _look(problem: Problem, inputs: Tensor) -> FirstLayer | None:
     found = entry(problem.model)
-    if found is None or not rowwise(found.rest):
+    if found is None or not rowwise(found.rest) or not whole(problem.model, inputs):
         return None
-    own, like = list(found.first.parameters()), traits(problem.model, inputs)
-    alone = all(p.requires_grad for p in own) and sum(p.numel() for p in own) == problem.layout.size
+    like, held = traits(problem.model, inputs), sum(p.numel() for p in found.first.parameters())
+    alone = found.alone and held == problem.layout.size
     return found if alone and like.plain and not like.random else None
+
+
+def together(rows: int, width: int) -> int:
+    """How many clients with so many rows at most are a block."""
+    return max(1, min(TOGETHER, NEAR // max(1, rows * width)))
 
 
 def train(
@@ -174,8 +185,8 @@ def slopes_of(found: FirstLayer, loss: Loss, outputs: Tensor, targets: Tensor) -
         return slope
     leaf = outputs.detach().requires_grad_()
     with torch.enable_grad():
-        shaped = found.rest(leaf.flatten(0, 1)).unflatten(0, leaf.shape[:2])
-        (slope,) = torch.autograd.grad(total(loss, shaped, targets), leaf)
+        given = leaf.flatten(0, 1).clone()  # a layer may work in place
+        (slope,) = torch.autograd.grad(summed(loss, found.rest(given).unflatten(0, leaf.shape[:2]), targets), leaf)
     return slope
 
 
