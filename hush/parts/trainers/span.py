@@ -29,6 +29,7 @@ LARGEST = 2.0**126  # of the numbers of an update: beyond, one may not be finite
 COARSE = 2.0**-150 / LEAST  # what a factor loses of a number where their product is below the normal numbers of float32
 TOGETHER = 100  # clients of a block
 NEAR = 2**24  # numbers of their rows
+MADE = 2  # outputs for each row of a client up to which an update of some columns is made
 MOST = 64  # rows of a client: beyond, products with its Gram matrix are no fewer than with its rows
 
 
@@ -52,8 +53,12 @@ class Span(Updates):
 
     def rows(self) -> Tensor:
         """One row for each client."""
+        return self.made().rows()
+
+    def made(self) -> Rows:
+        """With a row for each client."""
         found = [(self.a.mT @ self.x).flatten(1)] + ([self.a.sum(1)] if self.biased else [])
-        return Rows(found[0] if len(found) == 1 else torch.cat(found, 1), self.factors).rows()
+        return Rows(found[0] if len(found) == 1 else torch.cat(found, 1), self.factors)
 
     def scaled(self, factors: Tensor) -> Updates:
         """Multiplied when they are added."""
@@ -79,6 +84,8 @@ class Span(Updates):
         if not torch.equal(live[:held], weights.flatten()) or (len(live) > held and not torch.equal(live[held:], bias)):
             return Rows(self.rows()[:, live])
         x, biased = _columns(self.x, columns), len(live) > held
+        if outputs <= MADE * x.shape[1]:  # which takes no longer than another Gram matrix
+            return replace(self, x=x, biased=biased).made()
         gram = x.double() @ x.double().mT
         return replace(self, x=x, gram=gram + 1 if biased else gram, biased=biased)
 
