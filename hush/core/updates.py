@@ -26,7 +26,7 @@ class Updates(Protocol):
         ...
 
     def sum(self) -> Tensor:
-        """Of all clients, one row of float64 or of int64."""
+        """Of all clients, one row of int64 or of float64, or of float32 where nothing is more precise."""
         ...
 
 

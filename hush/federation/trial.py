@@ -10,6 +10,7 @@ from hush.core.engine import Engine
 from hush.core.memory import Kept, Memory
 from hush.core.scheme import Scheme
 from hush.core.spec import Plan
+from hush.core.sums import addable, summed
 from hush.core.task import Block, Population, Problem
 from hush.data.samples import Split
 from hush.errors import Mistake, first_line
@@ -46,6 +47,8 @@ def walk(scheme: Scheme, problem: Problem, held: Population, clients: int, engin
     block = Block(problem, own, np.zeros(1, np.int64), Draws(SecretSeed.simulated(0), (0,)), Kept(Memory(), (0,)))
     try:
         scheme.client(block, plan, engine)
+        if addable(scheme) is not None:
+            summed(scheme, block, plan, engine)
     except Mistake:
         raise
     except Exception as error:
