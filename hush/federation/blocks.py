@@ -1,5 +1,6 @@
 """A round of simulated clients in blocks, wherever the blocks are trained."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -104,6 +105,8 @@ class Simulation:
         work = Work(scheme, plan, cohort, secret, self.engine, added)
         length = self.block or work.compact(task, books.memory)
         length = length or together(task.problem, task.train, plan.trained)
+        if self.block is None:  # as large as each other, whatever the number of workers
+            length = max(1, math.ceil(len(cohort) / max(1, math.ceil(len(cohort) / length))))
         blocks = [slice(first, first + length) for first in range(0, len(cohort), length)]
 
         def uploads() -> Iterator[Uploads]:

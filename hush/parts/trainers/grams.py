@@ -10,6 +10,7 @@ from torch import Tensor
 from hush.core.task import Block, Population
 
 MOST = 2**26  # bytes that are kept, whatever else may be
+LINE = 8  # numbers of float64 in a line of the cache
 
 
 @dataclass
@@ -33,14 +34,14 @@ def grams(block: Block, x: Tensor, biased: bool, memory: int) -> Tensor:
     """
     kept = _store(block, x.shape[1], biased, memory)
     if kept is None:
-        return torch.stack([gram(rows, biased) for rows in x])
+        return _each(x, biased)
     places = torch.from_numpy(block.places)
     with _lock:
         made = kept.made.index_select(0, places)
         if not bool(made.all()):
-            for place in (~made).nonzero().flatten().tolist():
-                kept.gram[places[place]] = gram(x[place], biased)
-                kept.made[places[place]] = True
+            new = (~made).nonzero().flatten()
+            kept.gram[places[new]] = _each(x[new], biased)
+            kept.made[places[new]] = True
         return kept.gram.index_select(0, places)
 
 
@@ -48,6 +49,16 @@ def gram(rows: Tensor, biased: bool = False) -> Tensor:
     """X X' in float64, with a column of ones where `biased`."""
     wide = rows.double()
     return wide @ wide.t() + 1 if biased else wide @ wide.t()
+
+
+def _each(x: Tensor, biased: bool) -> Tensor:
+    """Of each client by itself, by the same call on numbers that begin at the same place of a line of the cache."""
+    clients, rows, width = x.shape
+    wide = torch.empty(clients, -(-rows * width // LINE) * LINE, dtype=torch.float64)[:, : rows * width]
+    found = torch.empty(clients, rows, rows, dtype=torch.float64)
+    for each, out in zip(wide.copy_(x.flatten(1)).view(x.shape).unbind(), found.unbind(), strict=True):
+        torch.mm(each, each.t(), out=out)
+    return found.add_(1) if biased else found
 
 
 def _store(block: Block, rows: int, biased: bool, memory: int) -> _Kept | None:

@@ -27,7 +27,7 @@ from hush.parts.trainers.slopes import slopes, summed
 LEAST = 2.0**-60  # of factors: smaller ones are of rows that are not finite, or nearly so
 LARGEST = 2.0**126  # of the numbers of an update: beyond, one may not be finite in float32
 COARSE = 2.0**-150 / LEAST  # what a factor loses of a number where their product is below the normal numbers of float32
-TOGETHER = 100  # clients of a block
+TOGETHER = 160  # clients of a block
 NEAR = 2**24  # numbers of their rows
 MADE = 2  # outputs for each row of a client up to which an update of some columns is made
 MOST = 64  # rows of a client: beyond, products with its Gram matrix are no fewer than with its rows
