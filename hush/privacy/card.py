@@ -170,8 +170,9 @@ def _colluding(name: str, facts: Facts) -> dict[str, Any]:
     if name != "colluding":
         return {"colluding": 0, "helped": "Colluding clients: none"}
     most = math.ceil(facts.corrupt * facts.cohort - 1e-9)
-    part = f"up to {facts.corrupt:.0%} of a round's, rounded up"
-    return {"colluding": most, "helped": f"Colluding clients: {part}, that is {most} of {facts.cohort:g}"}
+    part, whole = f"up to {facts.corrupt:.0%} of a round's, rounded up", round(facts.cohort)
+    count = f"{whole}" if whole == facts.cohort else f"about {whole}"
+    return {"colluding": most, "helped": f"Colluding clients: {part}, that is {most} of {count}"}
 
 
 def _neighbours(facts: Facts) -> str:
