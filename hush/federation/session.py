@@ -95,7 +95,7 @@ class ClientSession:
         self.charter, self.policy, self.memory, self.ledger = charter, policy, Memory(), ledger
         self._scheme, self._problem, self._own, self._draws = scheme, problem, own, draws
         self._identity, self._engine, self._claims = identity, engine, claims
-        self._notebook, self._ahead = notebook, ahead
+        self._notebook, self._ahead, self._turning = notebook, ahead, Lock()
         self._second = second_of(charter)
         self._start = flatten(problem.model)
         for part in filter(None, (scheme, scheme.poll(problem.layout))):  # a vote has noise of its own
@@ -132,9 +132,13 @@ class ClientSession:
             if not self._people.keys() >= set(cohort):
                 raise Refused("the cohort has clients that are not on the charter's roster: refused")
             roster = tuple((client, self._people[client]) for client in cohort)
-        self.memory.discard()  # of a round whose upload nobody said was taken
-        if self._notebook is not None and taken is not None:
-            self.memory = self._notebook.turn(taken)
+        # Of a round whose upload nobody said was taken nothing stays, nor does one that still trains add to this one.
+        with self._turning:
+            self.memory.discard()
+            if self._notebook is not None and taken is not None:
+                self.memory = self._notebook.turn(taken)
+            else:
+                self.memory = self.memory.copy()
         number = messages.round_of(data)
         scheme = self._scheme_of(number)
         plan = self._plan(scheme, data, number)
@@ -150,7 +154,8 @@ class ClientSession:
         announced = (data, plan.weights.numpy().tobytes(), self.charter.digest.encode()) if scheme.secure else ()
         asked = Asked(spec.size, spec.form, number, plan.floor, announced, run=self.charter.run, weighted=spec.weighted)
         asked = replace(asked, second=self._second)
-        kept = Kept(self.memory, self._draws.names)
+        memory = self.memory
+        kept = Kept(memory, self._draws.names)
         block = Block(self._problem, self._own, np.zeros(1, np.int64), self._draws, kept)
         records = int(block.sizes[0])
         joined = scheme.aggregator.join(asked, roster, self._identity, records)
@@ -158,8 +163,9 @@ class ClientSession:
 
         def train() -> Tensor:
             row = scheme.client(block, plan, self._engine)[0]
-            if self._notebook is not None:
-                self._notebook.note(self.memory, number)
+            with self._turning:
+                if self._notebook is not None and self.memory is memory:
+                    self._notebook.note(memory, number)
             return row
 
         if joined is None:

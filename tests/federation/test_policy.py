@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from federation.conftest import COHORT
 
 from hush.core.spec import Plan
 from hush.errors import Mistake, Refused
@@ -12,7 +13,6 @@ from hush.federation import messages
 from hush.federation.policy import Policy
 from hush.parts.sampling import Poisson
 from hush.privacy.ledger import Ledger
-from tests.federation.conftest import COHORT
 
 
 def test_its_own_budget_over_all_rounds(federation):

@@ -5,19 +5,23 @@ import contextlib
 import zlib
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 
 import numpy as np
 import pytest
 import torch
+from federation.conftest import COHORT
 
 import hush.federation.session
 from hush.catalogue.secure_form import secured
+from hush.core.scheme import Scheme
 from hush.core.task import Population
 from hush.data.samples import Samples, Split
 from hush.errors import Mistake, Refused
 from hush.federation import messages
 from hush.federation.charter import roster_digest
 from hush.federation.claims import Claims
+from hush.federation.notebook import Notebook
 from hush.federation.session import ClientSession
 from hush.parts.stages import TopFeedback, Weigh
 from hush.privacy.ledger import Ledger
@@ -347,3 +351,33 @@ def test_memory_that_nobody_settled_does_not_pile_up(federation):
     assert len(session.memory) == 0
     session.memory.settle()
     assert len(session.memory) == 1
+
+
+def test_a_round_that_still_trains_leaves_no_memory_to_the_next(federation, tmp_path, monkeypatch):
+    """A server that went on without it sends the next plan: what the late round keeps is not this round's."""
+    made = federation("top-k-ef", clip=None, noise=None).secured()
+    plans = [made.plan(number, floor=(1 - made.scheme.tolerance) * COHORT) for number in (1, 2)]
+    late, may_end = Event(), Event()
+    fit = Scheme.client
+
+    def slow(self, block, plan, engine):
+        found = fit(self, block, plan, engine)
+        if plan.round == 1:
+            late.set()
+            assert may_end.wait(30)
+        return found
+
+    monkeypatch.setattr(Scheme, "client", slow)
+    session = made.session(notebook=Notebook(tmp_path / "memory"), ahead=True)
+    session.answer(plans[0], taken=0)
+    assert late.wait(30)
+    first = session._numbers
+    session.answer(plans[1], taken=0)
+    session._numbers()
+    written = (tmp_path / "memory").read_bytes()
+    noted = session.memory.settled().state()
+    may_end.set()
+    first()
+    assert (tmp_path / "memory").read_bytes() == written
+    assert all((noted[name] == kept).all() for name, kept in session.memory.settled().state().items())
+    assert noted
