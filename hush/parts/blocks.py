@@ -96,7 +96,10 @@ class Blocks(Coordinates):
         """The round's block."""
         turn, pool = (round - 1) % self.number, self.pool(problem, seed)
         if self.interleave == "columns":
-            return (self._columns(problem.layout) % self.number == turn).nonzero().flatten()
+            known = _turns.setdefault(problem, {})
+            if (self.number, turn) not in known:
+                known[self.number, turn] = (self._columns(problem.layout) % self.number == turn).nonzero().flatten()
+            return known[self.number, turn]
         return (
             torch.arange(turn, problem.layout.parameters, self.number)
             if pool is None
@@ -115,4 +118,5 @@ class Blocks(Coordinates):
         return torch.cat(found)
 
 
+_turns: WeakKeyDictionary[Problem, dict[tuple[int, int], Tensor]] = WeakKeyDictionary()
 _pools: WeakKeyDictionary[Problem, dict[tuple[Coordinates, int], Tensor | None]] = WeakKeyDictionary()

@@ -65,14 +65,14 @@ class Layered(Updates):
         return replace(self, factors=factors if self.factors is None else self.factors * factors)
 
     def sum(self) -> Tensor:
-        """One product over the rows of all clients, and one over what comes behind."""
-        a, later = self.a, self.later.sum(0, dtype=torch.float64)
+        """One product over the rows of all clients, and one over what comes behind, in their precision."""
+        a, held = self.a, self.a.shape[1] * self.x.width
         if self.factors is not None:
             a = a * torch.repeat_interleave(self.factors, self.counts).to(a.dtype).unsqueeze(1)
-            later = (self.factors.to(a.dtype) @ self.later).double()
-        first = a.new_zeros(a.shape[1], self.x.width)
-        add_sparse(first, self.x, a, 1.0)
-        return torch.cat([first.flatten().double(), later])
+        total = a.new_zeros(held + self.later.shape[1])
+        add_sparse(total[:held].view(-1, self.x.width), self.x, a, 1.0)
+        total[held:] = Rows(self.later, self.factors).sum()
+        return total
 
     def at(self, live: Tensor | None) -> Updates:
         """Of these coordinates alone."""

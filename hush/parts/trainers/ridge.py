@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from typing import ClassVar
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 from hush.core.engine import Engine
 from hush.core.protocols import Parts, Trainer
 from hush.core.spec import Plan
-from hush.core.task import Block, Registered
+from hush.core.task import Block, Problem, Registered
 from hush.core.updates import Grouped, Updates
 from hush.errors import Mistake
 from hush.models.entry import FirstLayer, entry, whole
@@ -72,11 +73,11 @@ class Ridge(Trainer):
 
     def compact(self, block: Block, plan: Plan, engine: Engine = Engine()) -> int:
         """Updates lie in the span of the rows."""
-        return span.together(int(block.sizes.max()), _layer(block.problem.model).first.in_features)
+        return span.together(int(block.sizes.max()), _taken(block.problem).first.in_features)
 
     def _solved(self, block: Block, plan: Plan, memory: int) -> Updates:
         """Of clients with as many rows each."""
-        found = _layer(block.problem.model)
+        found = _taken(block.problem)
         first = found.first
         weight = plan.weights[: first.weight.numel()].view_as(first.weight)
         bias = None if first.bias is None else plan.weights[first.weight.numel() :]
@@ -105,6 +106,16 @@ def _residuals(found: FirstLayer, block: Block, x: Tensor, rows: Tensor, weight:
     losses = [block.problem.loss(found.rest(own.clone()), which) for own, which in lines]  # a layer may work in place
     (slope,) = torch.autograd.grad(torch.stack(losses).sum(), leaf)
     return slope * -rows.shape[1]  # the loss is a mean over the rows
+
+
+def _taken(problem: Problem) -> FirstLayer:
+    """The parts of a problem's model, found once."""
+    if problem not in _known:
+        _known[problem] = _layer(problem.model)
+    return _known[problem]
+
+
+_known: WeakKeyDictionary[Problem, FirstLayer] = WeakKeyDictionary()
 
 
 def _layer(model: nn.Module) -> FirstLayer:
