@@ -23,7 +23,7 @@ class _Kept:
     version: int
 
 
-_known: WeakKeyDictionary[Population, _Kept] = WeakKeyDictionary()
+_known: WeakKeyDictionary[Population, dict[int, _Kept]] = WeakKeyDictionary()  # by the number of rows
 _lock = threading.Lock()
 
 
@@ -67,9 +67,10 @@ def _store(block: Block, rows: int, biased: bool, memory: int) -> _Kept | None:
         return None
     version = inputs._version if isinstance(inputs, Tensor) and not inputs.is_inference() else 0
     with _lock:
-        kept = _known.get(held)
-        if kept is None or (kept.gram.shape[1], kept.biased, kept.version) != (rows, biased, version):
+        sizes = _known.setdefault(held, {})
+        kept = sizes.get(rows)
+        if kept is None or (kept.biased, kept.version) != (biased, version):
             made = torch.zeros(len(held), dtype=torch.bool)
             kept = _Kept(torch.empty((len(held), rows, rows), dtype=torch.float64), made, biased, version)
-            _known[held] = kept
+            sizes[rows] = kept
         return kept

@@ -10,6 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+SMALL = 2**20  # multiplications below which it costs more to prepare a product of a new shape
+
 _linear: Callable[..., Tensor] | None = (
     torch.ops.mkldnn._linear_pointwise if hasattr(torch.ops.mkldnn, "_linear_pointwise") else None
 )
@@ -17,7 +19,7 @@ _linear: Callable[..., Tensor] | None = (
 
 def outputs(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x W' + b, a line for each row of x."""
-    if _linear is None or not _taken(x, weight):
+    if _linear is None or len(x) * weight.numel() < SMALL or not _taken(x, weight):
         return F.linear(x, weight, bias)
     return _linear(x.contiguous(), weight, bias, "none", [], "")
 

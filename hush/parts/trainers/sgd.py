@@ -123,12 +123,14 @@ class Sgd(Trainer):
         """Clients whose batches have the same sizes train together."""
         random = traits(block.problem.model, block.data.inputs).random
         sizes = block.sizes.tolist() if kept is None else [len(rows) for rows in kept]
-        # Clients whose batches have the same sizes train together; within the span of their rows those with as many,
-        # so that how a client trains depends on nobody else. Each alone if the model draws random numbers.
+        # Clients whose batches have the same sizes train together; within the span of their rows those that are filled
+        # up to as many: how a client trains depends on nobody else. Each alone if the model draws random numbers.
         held, line = block.sizes.tolist(), self._linear(block, plan, engine)
-        spans = {count: count if line is not None and count <= span.MOST else 0 for count in set(held)}
-        pairs = list(zip(sizes, held, strict=True))
-        keys = {(count, own): (self._used(count), self._whole(count), spans[own]) for count, own in set(pairs)}
+        spans = {count: span.filled(count) if line is not None and count <= span.MOST else 0 for count in set(held)}
+        pairs, keys = list(zip(sizes, held, strict=True)), {}
+        for count, own in set(pairs):
+            used = 0 if spans[own] and kept is None and self._whole(count) else self._used(count)
+            keys[count, own] = used, self._whole(count), spans[own]
         if len(set(keys.values())) == 1 and not random and sizes[0]:
             return self._train(block, plan, kept, engine)
         groups: dict[tuple[int, bool, int], list[int]] = {}

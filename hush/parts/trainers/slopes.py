@@ -1,5 +1,7 @@
 """The gradients of clients' losses for the outputs of their networks, of many clients at a time."""
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -25,10 +27,15 @@ def slopes(loss: Loss, outputs: Tensor, targets: Tensor, counts: Tensor | None =
         with torch.enable_grad():
             (slope,) = torch.autograd.grad(summed(loss, leaf, targets), leaf)
         return slope
+    return apart(lambda *given: slopes(loss, *given), outputs, targets, counts)
+
+
+def apart(of: Callable[[Tensor, Tensor], Tensor], outputs: Tensor, targets: Tensor, counts: Tensor) -> Tensor:
+    """Slopes of outputs and targets, of clients with as many rows at a time; zero where rows only fill up."""
     found = torch.zeros_like(outputs)
     for count in sorted(set(counts.tolist())):
         same = (counts == count).nonzero().flatten()
-        found[same, :count] = slopes(loss, outputs[same, :count], targets[same, :count])
+        found[same, :count] = of(outputs[same, :count], targets[same, :count])
     return found
 
 

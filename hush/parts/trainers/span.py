@@ -22,7 +22,7 @@ from hush.models.traits import rowwise, traits
 from hush.parts.trainers import products
 from hush.parts.trainers.batches import cut
 from hush.parts.trainers.grams import grams
-from hush.parts.trainers.slopes import slopes, summed
+from hush.parts.trainers.slopes import apart, slopes, summed
 
 LEAST = 2.0**-60  # of factors: smaller ones are of rows that are not finite, or nearly so
 LARGEST = 2.0**126  # of the numbers of an update: beyond, one may not be finite in float32
@@ -126,6 +126,15 @@ def _look(problem: Problem, inputs: Tensor) -> FirstLayer | None:
     return found if alone and like.plain and not like.random else None
 
 
+def filled(count: int) -> int:
+    """How many rows a client with so many is given: others fill up to a few sizes, in which many clients train at once.
+
+    A matter of its own rows alone.
+    """
+    step = 1 if count <= 16 else 4 if count <= 32 else 8
+    return -(-count // step) * step
+
+
 def together(rows: int, width: int) -> int:
     """How many clients with so many rows at most are a block."""
     return max(1, min(TOGETHER, NEAR // max(1, rows * width)))
@@ -141,10 +150,14 @@ def train(
     rate: float,
     memory: int,
 ) -> Span:
-    """The updates after `steps` steps of SGD by clients with as many rows each; see cohort.descend on `order`."""
+    """The updates after `steps` steps of SGD by clients filled up to as many rows each; see cohort.descend on `order`.
+
+    Rows that fill up are the client's last one again, whose lines of A stay zero.
+    """
     first = found.first
     held, biased = first.weight.numel(), first.bias is not None
-    rows = rows_of(block)
+    rows = rows_of(block, filled(int(block.sizes[0])))
+    counts = block.sizes if int(block.sizes.min()) < rows.shape[1] else None
     x = block.data.inputs.index_select(0, rows.flatten()).flatten(1).view(*rows.shape, -1)
     targets = block.data.targets.index_select(0, rows.flatten())
     targets = targets.view(*rows.shape, *targets.shape[1:])
@@ -155,7 +168,7 @@ def train(
     for step in range(steps):
         if order is None:
             outputs = start if step == 0 else start + torch.bmm(a.mT, near).mT
-            a.sub_(slopes_of(found, block.problem.loss, outputs, targets), alpha=rate)
+            a.sub_(slopes_of(found, block.problem.loss, outputs, targets, counts), alpha=rate)
             continue
         some = cut(order, size, step).unsqueeze(2)
         outputs = _picked(start, some) if step == 0 else _picked(start, some) + _picked(near, some) @ a
@@ -172,24 +185,30 @@ def outputs_of(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     return found if bias is None else found.add_(bias)
 
 
-def rows_of(block: Block) -> Tensor:
-    """The rows of clients with as many each: (clients, rows)."""
-    split, count = block.population.split, int(block.sizes[0])
+def rows_of(block: Block, most: int | None = None) -> Tensor:
+    """The rows of clients, (clients, rows): as many each, or the last again up to so many."""
+    split, most = block.population.split, most or int(block.sizes[0])
     first = split.starts.index_select(0, torch.from_numpy(block.places)).unsqueeze(1)
-    return split.rows.index_select(0, (first + torch.arange(count)).flatten()).view(-1, count)
+    places = first + torch.minimum(torch.arange(most), block.sizes.unsqueeze(1) - 1)
+    return split.rows.index_select(0, places.flatten()).view(-1, most)
 
 
-def slopes_of(found: FirstLayer, loss: Loss, outputs: Tensor, targets: Tensor) -> Tensor:
-    """The gradients of each client's loss for the outputs of the layer: (clients, rows, outputs)."""
+def slopes_of(found: FirstLayer, loss: Loss, outputs: Tensor, targets: Tensor, counts: Tensor | None = None) -> Tensor:
+    """The gradients of each client's loss for the outputs of the layer: (clients, rows, outputs).
+
+    counts: how many of the rows are each client's; the others only fill up, and their slopes are zero.
+    """
     layers = [layer for layer in found.rest if isinstance(layer, nn.Linear)]
     if len(layers) == len(found.rest):  # none, or what spreads the outputs: a product each
         value = outputs
         for layer in layers:
             value = F.linear(value, layer.weight, layer.bias)
-        slope = slopes(loss, value, targets)
+        slope = slopes(loss, value, targets, counts)
         for layer in reversed(layers):
             slope = slope @ layer.weight
         return slope
+    if counts is not None:
+        return apart(lambda *given: slopes_of(found, loss, *given), outputs, targets, counts)
     leaf = outputs.detach().requires_grad_()
     with torch.enable_grad():
         given = leaf.flatten(0, 1).clone()  # a layer may work in place

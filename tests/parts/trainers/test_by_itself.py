@@ -78,6 +78,28 @@ def test_as_a_plain_loop(name: str) -> None:
     assert (found.sum() - slow.sum(0)).norm() < 1e-5 * slow.norm()
 
 
+def rest_of(name: str) -> list[nn.Module]:
+    return {"softmax": [], "activation": [nn.Tanh()], "squares": [nn.ReLU()]}[name]
+
+
+@pytest.mark.parametrize("trainer", [ALL, Sgd(0.5, 3, 10), Sgd(0.5, None, 7, epochs=2)])
+@pytest.mark.parametrize("name", ["softmax", "activation", "squares"])
+def test_rows_that_fill_up_change_nothing(name: str, trainer: Sgd) -> None:
+    torch.manual_seed(4)
+    sizes = (20, 21, 24, 33, 40, 5, span.MOST, span.MOST + 3)
+    count, model = sum(sizes), nn.Sequential(nn.Linear(8, 5), *rest_of(name))
+    x, y = torch.randn(count, 8), torch.randint(0, 5, (count,))
+    given = Samples(x, y.float()) if name == "squares" else Samples(x, y)
+    loss = squares if name == "squares" else F.cross_entropy
+    task = Task(model, loss, given, Split.of(torch.arange(count).split(sizes)))
+    everyone = np.arange(len(sizes))
+    slow = plain(task, trainer, None, everyone, SECRET, 1)
+    found = trainer.updates(task.block(everyone, SECRET), Plan(1, flatten(model)))
+    assert (found.rows() - slow).norm() < 1e-5 * slow.norm()
+    assert (found.sum() - slow.sum(0)).norm() < 1e-5 * slow.norm()
+    assert bool((found.norms() >= found.rows().double().norm(dim=1)).all())
+
+
 @pytest.mark.parametrize("sizes", [(1000, 1000), (1000, 600, 1000)])
 def test_large_layers_and_nothing_else(sizes: tuple[int, ...]) -> None:
     layers = [nn.Linear(*pair, bias=False) for pair in pairwise(sizes)]
