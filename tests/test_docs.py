@@ -8,6 +8,7 @@ import re
 import runpy
 import shlex
 import shutil
+import statistics
 import subprocess
 import sys
 import tomllib
@@ -483,9 +484,12 @@ def beside(ours, accuracy, payload, protocol=None):
 def test_the_headline_is_what_the_results_give():
     """More points for fewer bytes: each figure from the committed results, never from memory."""
 
-    def read(name, **wanted):
+    def rows(name, **wanted):
         with (ROOT / "experiments" / name).open() as file:
-            (found,) = [row for row in csv.DictReader(file) if wanted.items() <= row.items()]
+            return [row for row in csv.DictReader(file) if wanted.items() <= row.items()]
+
+    def read(name, **wanted):
+        (found,) = rows(name, **wanted)
         return found
 
     hush_, tiny, parts = (
@@ -500,9 +504,10 @@ def test_the_headline_is_what_the_results_give():
     for other in (published, integers, ours):
         for scheme in (hush_, tiny):
             assert f"| {' | '.join(beside(scheme, *other))} |" in text
-    own = read("constrained/results.csv", setting="fashion-mnist", row="fl-top-dp@0.5%")
-    assert f"our own run of its settings {float(own['best']):.3f}" in text
-    assert f"{math.ceil(100 * float(own['epsilon_model'])) / 100:.2f} as it holds" in text
+    own = rows("constrained/results.csv", setting="fashion-mnist", row="fl-top-dp@0.5%")
+    assert f"our own runs of its settings {statistics.fmean(float(row['best']) for row in own):.3f}" in text
+    for row in own:
+        assert f"{math.ceil(100 * float(row['epsilon_model'])) / 100:.2f} as it holds" in text
     headline = " ".join((ROOT / "README.md").read_text().split())
     for scheme in (hush_, tiny):
         points, factor, _ = beside(scheme, *published)
