@@ -100,7 +100,7 @@ def _residuals(found: FirstLayer, block: Block, x: Tensor, rows: Tensor, weight:
     # The loss of each client by itself: a mean over rows of several would let one of them move the others' updates.
     targets = block.data.targets[rows]
     if rowwise(found.rest):
-        return span.slopes_of(found, block.problem.loss, output, targets) * -rows.shape[1]
+        return span.slopes_of(found, block.problem.loss, targets)(output) * -rows.shape[1]
     leaf = output.requires_grad_()
     lines = zip(leaf.unbind(), targets, strict=True)
     losses = [block.problem.loss(found.rest(own.clone()), which) for own, which in lines]  # a layer may work in place

@@ -7,6 +7,7 @@ client is made. A bias is a column of ones.
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from weakref import WeakKeyDictionary
 
 import torch
@@ -22,7 +23,7 @@ from hush.models.traits import rowwise, traits
 from hush.parts.trainers import products
 from hush.parts.trainers.batches import cut
 from hush.parts.trainers.grams import grams
-from hush.parts.trainers.slopes import apart, slopes, summed
+from hush.parts.trainers.slopes import Slopes, apart, given, summed
 
 LEAST = 2.0**-60  # of factors: smaller ones are of rows that are not finite, or nearly so
 LARGEST = 2.0**126  # of the numbers of an update: beyond, one may not be finite in float32
@@ -97,10 +98,10 @@ def lengths(gram: Tensor, a: Tensor) -> Tensor:
     than what the square root of the trace is off by, too: float64 has 29 bits more. A later factor rounds the numbers
     of A, by COARSE at most where they are tiny. Infinite where a number of A' X may not be finite.
     """
-    wide = a.double()
-    exact = ((gram @ wide) * wide).sum((1, 2)).clamp(min=0).sqrt()
+    wide = a.mT.to(torch.float64, memory_format=torch.contiguous_format)
+    exact = torch.bmm(wide, gram).mul_(wide).sum((1, 2)).clamp_(min=0).sqrt_()
     rows = gram.diagonal(dim1=1, dim2=2).sqrt()
-    reach: Tensor = (rows * wide.square().sum(2).sqrt()).sum(1)
+    reach = torch.linalg.vecdot(rows, wide.square().sum(1).sqrt_())  # faster than torch's own norms of short lines
     error = reach * ((a.shape[1] + 4) * 2.0**-23) + rows.sum(1) * (math.sqrt(a.shape[2]) * COARSE)
     return torch.where(reach <= LARGEST, exact + error, math.inf)
 
@@ -165,15 +166,16 @@ def train(
     gram = grams(block, x, biased, memory)
     near = gram.to(x.dtype)
     a = torch.zeros_like(start)
+    if order is None:
+        slopes = slopes_of(found, block.problem.loss, targets, counts)
+        for step in range(steps):
+            a.sub_(slopes(start if step == 0 else start + torch.bmm(a.mT, near).mT), alpha=rate)
+        return Span(x, a, gram, biased)
     for step in range(steps):
-        if order is None:
-            outputs = start if step == 0 else start + torch.bmm(a.mT, near).mT
-            a.sub_(slopes_of(found, block.problem.loss, outputs, targets, counts), alpha=rate)
-            continue
         some = cut(order, size, step).unsqueeze(2)
         outputs = _picked(start, some) if step == 0 else _picked(start, some) + _picked(near, some) @ a
         which = targets.gather(1, some.squeeze(2)) if targets.dim() == 2 else _picked(targets, some)
-        slope = slopes_of(found, block.problem.loss, outputs, which)
+        slope = slopes_of(found, block.problem.loss, which)(outputs)
         a.scatter_add_(1, some.expand_as(slope), slope.mul_(-rate))
     return Span(x, a, gram, biased)
 
@@ -193,26 +195,36 @@ def rows_of(block: Block, most: int | None = None) -> Tensor:
     return split.rows.index_select(0, places.flatten()).view(-1, most)
 
 
-def slopes_of(found: FirstLayer, loss: Loss, outputs: Tensor, targets: Tensor, counts: Tensor | None = None) -> Tensor:
-    """The gradients of each client's loss for the outputs of the layer: (clients, rows, outputs).
+def slopes_of(found: FirstLayer, loss: Loss, targets: Tensor, counts: Tensor | None = None) -> Slopes:
+    """The gradients of each client's loss for the outputs of the layer: (clients, rows, outputs), a function of these.
 
     counts: how many of the rows are each client's; the others only fill up, and their slopes are zero.
     """
     layers = [layer for layer in found.rest if isinstance(layer, nn.Linear)]
     if len(layers) == len(found.rest):  # none, or what spreads the outputs: a product each
-        value = outputs
-        for layer in layers:
-            value = F.linear(value, layer.weight, layer.bias)
-        slope = slopes(loss, value, targets, counts)
-        for layer in reversed(layers):
-            slope = slope @ layer.weight
-        return slope
+        width = layers[-1].out_features if layers else found.first.out_features
+        last = given(loss, targets, width, counts)
+        return (lambda outputs: _through(layers, last, outputs)) if layers else last
     if counts is not None:
-        return apart(lambda *given: slopes_of(found, loss, *given), outputs, targets, counts)
+        alone = partial(_traced, found, loss)
+        return lambda outputs: apart(alone, outputs, targets, counts)
+    return lambda outputs: _traced(found, loss, outputs, targets)
+
+
+def _through(layers: list[nn.Linear], last: Slopes, outputs: Tensor) -> Tensor:
+    for layer in layers:
+        outputs = F.linear(outputs, layer.weight, layer.bias)
+    slope = last(outputs)
+    for layer in reversed(layers):
+        slope = slope @ layer.weight
+    return slope
+
+
+def _traced(found: FirstLayer, loss: Loss, outputs: Tensor, targets: Tensor) -> Tensor:
     leaf = outputs.detach().requires_grad_()
     with torch.enable_grad():
-        given = leaf.flatten(0, 1).clone()  # a layer may work in place
-        (slope,) = torch.autograd.grad(summed(loss, found.rest(given).unflatten(0, leaf.shape[:2]), targets), leaf)
+        own = leaf.flatten(0, 1).clone()  # a layer may work in place
+        (slope,) = torch.autograd.grad(summed(loss, found.rest(own).unflatten(0, leaf.shape[:2]), targets), leaf)
     return slope
 
 
