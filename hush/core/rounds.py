@@ -277,7 +277,8 @@ class _Loop:
             raise
         if reliable and total.count < len(cohort):
             raise Mistake(f"round {number}: {len(cohort) - total.count} of {len(cohort)} dropped out; {_UNDECLARED}")
-        charges[-1] = scheme.event(plan, self.task, label, total.count), cohort
+        if total.count != plan.floor:  # what was planned with
+            charges[-1] = scheme.event(plan, self.task, label, total.count), cohort
         try:
             return scheme.server(plan, total, self.secret), plan
         except Aborted as aborted:

@@ -64,7 +64,7 @@ class Scheme:
         """What is asked for several times in a round."""
         return {}
 
-    @property
+    @cached_property
     def source(self) -> Source | None:
         """The stage that protects clients by its noise."""
         return next((cast(Source, stage) for stage in self.stages if stage.level is not None), None)

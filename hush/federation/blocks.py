@@ -91,8 +91,8 @@ class Simulation:
         scheme, plan, cohort, secret, books = order.scheme, order.plan, order.cohort, order.secret, order.books
         task, traffic, lost = self.enrolled, books.traffic, self.lost
         # With seats the plans differ by a number of fixed size: one of them is packed for all.
-        seat = None if plan.seats is None else np.zeros(1, np.int64)
-        packed = messages.pack_plan(replace(plan, seats=seat), scheme.coordinates, scheme.downlink.form)
+        one = plan if plan.seats is None else replace(plan, seats=np.zeros(1, np.int64))
+        packed = messages.pack_plan(one, scheme.coordinates, scheme.downlink.form)
         if not scheme.baseline:
             traffic.down(cohort, messages.counted(packed, cohort.tolist()) if scheme.secure else packed)
         run = run_name(secret) if scheme.secure else ""

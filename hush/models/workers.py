@@ -61,6 +61,9 @@ def spread(work: Callable[[Item], Result], items: Sequence[Item], workers: int |
 def alone() -> Iterator[None]:
     """One math thread in this thread, as a worker has it."""
     before = torch.get_num_threads()
+    if before == 1:
+        yield
+        return
     torch.set_num_threads(1)
     try:
         yield

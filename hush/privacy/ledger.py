@@ -83,13 +83,13 @@ class Ledger:
             raise _corrupt(path, "its card is not an object")
         ledger = cls(path, {key: value for key, value in content.items() if key not in _RESERVED})
         ledger.card, ledger._known = card, True
-        seals = [ledger._add(_event(path, number, item)) for number, item in enumerate(content["events"], 1)]
+        seals = [ledger._read(_event(path, number, item)) for number, item in enumerate(content["events"], 1)]
         if content.get("chain", ledger._chain.hex()) != ledger._chain.hex():
             raise _corrupt(path, "its events are not those that were written")
         for number, item, seal in lines:
             event = _event(journal(path), number, item)
             if number == len(seals) + 1:
-                seals.append(ledger._add(event))
+                seals.append(ledger._read(event))
             # A line that the file has taken up was left by a process killed in between.
             if not 1 <= number <= len(seals) or (event, seal) != (ledger._events[number - 1], seals[number - 1]):
                 raise _corrupt(journal(path), f"event {number} does not follow those before it")
@@ -132,15 +132,15 @@ class Ledger:
                     "resume with the configuration that the run began with"
                 )
         only_level([*self._events[:1], event])
-        chain = _chained(self._chain, event).hex()
+        chain = _chained(self._chain, event)
         if self.path is not None and self._whole:
-            line = {"number": len(self._events) + 1, "event": _entry(event), "chain": chain}
+            line = {"number": len(self._events) + 1, "event": _entry(event), "chain": chain.hex()}
             self._whole = False  # unless the line arrives whole
             files.append(journal(self.path), (json.dumps(line, allow_nan=False) + "\n").encode())
             self._whole = True
         else:
-            self._write([*self._events, event], chain, self.card)
-        self._add(event)
+            self._write([*self._events, event], chain.hex(), self.card)
+        self._add(event, chain)
 
     def write_card(self, card: Mapping[str, Any]) -> None:
         """Add the run's card, or replace it."""
@@ -157,11 +157,14 @@ class Ledger:
         self._known = self._whole = True
         journal(self.path).unlink(missing_ok=True)
 
-    def _add(self, event: Event) -> str:
+    def _read(self, event: Event) -> str:
+        self._add(event, _chained(self._chain, event))
+        return self._chain.hex()
+
+    def _add(self, event: Event, chain: bytes) -> None:
         self._events.append(event)
         self._places.setdefault((event.round, event.label), []).append(event)
-        self._chain = _chained(self._chain, event)
-        return self._chain.hex()
+        self._chain = chain
 
 
 def journal(path: Path) -> Path:

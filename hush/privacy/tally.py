@@ -34,9 +34,10 @@ class Costs:
         after = before + amount
         self.values[members] = after
         self.largest = max(self.largest, float(after.max()))
-        self._leave(before[before > self.median])
-        self._within -= int(((before <= self.median) & (after > self.median)).sum())
-        self._enter(after[after > self.median])
+        was, now = before > self.median, after > self.median
+        self._leave(before[was])
+        self._within -= int(np.count_nonzero(now) - np.count_nonzero(was))
+        self._enter(after[now])
         while self._within <= len(self.values) // 2:
             self._rise()
 

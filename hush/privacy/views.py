@@ -15,7 +15,7 @@ from hush.privacy.events import Event, EventKind, counted_releases, kinds, only_
 from hush.privacy.joins import Joined, Joins
 from hush.privacy.tally import Costs, Floats, Members
 
-_TALLIES = ("model", "server", "colluding", "upload")
+_TALLIES = ("model", "server", "upload")  # and colluding, from the first secure sum on: until then it is upload
 
 
 class Participation:
@@ -52,14 +52,16 @@ class Participation:
         who = np.asarray(members, dtype=np.int64)
         if who.size and not (who.min() >= 0 and who.max() < self.rounds.size):
             raise Mistake(f"members must be numbers from 0 to {self.rounds.size - 1}: found {who.min()} to {who.max()}")
-        if np.unique(who).size < who.size:
+        if not (who[1:] > who[:-1]).all() and np.unique(who).size < who.size:
             raise Mistake("members name a client twice, but it moves the sum only once: name each one once")
         if event.level == "record":
             self.joins.add(event, who)
         else:
-            self.summed |= event.colluding is not None
+            if event.colluding is not None and not self.summed:
+                self.summed, self._tallies["colluding"] = True, Costs(self.upload.copy())
             for name, cost in _costs(event).items():
-                self._tallies[name].add(who, cost)
+                if name in self._tallies:
+                    self._tallies[name].add(who, cost)
         self.charged += 1
         if event.label == "update":
             self.join(who)
@@ -103,10 +105,9 @@ class Participation:
         if self.joins:
             return self.joins.at()
         found = {"model": math.sqrt(self._tallies["model"].largest)}  # of turns that are public, else 0
-        for name in ("server", "colluding", "upload"):
+        for name in ("server", *["colluding"] * self.summed, "upload"):
             tally = self._tallies[name]
-            if self.summed or name != "colluding":
-                found |= {name: math.sqrt(tally.largest), f"{name}_median": math.sqrt(tally.median)}
+            found |= {name: math.sqrt(tally.largest), f"{name}_median": math.sqrt(tally.median)}
         return found
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
@@ -122,11 +123,8 @@ class Participation:
         whole = cls.__new__(cls)
         whole.rounds = np.array(state["rounds"], np.int64)
         nothing = np.zeros(whole.rounds.size)
-        values = {**{name: state.get(name, nothing) for name in _TALLIES}, "colluding": state.get("upload", nothing)}
         whole.summed = "colluding" in state
-        values |= (
-            {"colluding": state["colluding"]} if whole.summed else {}
-        )  # else without secure sums: an upload is seen
+        values = {name: state.get(name, nothing) for name in (*_TALLIES, *["colluding"] * whole.summed)}
         whole._tallies = {name: Costs(np.array(value, np.float64)) for name, value in values.items()}
         whole.charged = int(np.asarray(state["charged"])[0])
         whole.joins = Joins.of(whole.rounds.size, state)

@@ -29,7 +29,7 @@ def _key(domain: str, seed: int, labels: tuple[Label, ...]) -> bytes:
 
 
 def _generator(key: bytes) -> np.random.Generator:
-    return np.random.Generator(np.random.Philox(key=int.from_bytes(key[:16], "little")))
+    return np.random.Generator(np.random.Philox(key=np.frombuffer(key[:16], "<u8")))
 
 
 @dataclass(frozen=True)

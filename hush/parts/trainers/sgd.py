@@ -122,6 +122,8 @@ class Sgd(Trainer):
     def _grouped(self, block: Block, plan: Plan, kept: list[Tensor] | None, engine: Engine) -> Updates:
         """Clients whose batches have the same sizes train together."""
         random = traits(block.problem.model, block.data.inputs).random
+        if kept is None and not random and bool((block.sizes == block.sizes[0]).all()):
+            return self._train(block, plan, kept, engine)
         sizes = block.sizes.tolist() if kept is None else [len(rows) for rows in kept]
         # Clients whose batches have the same sizes train together; within the span of their rows those that are filled
         # up to as many: how a client trains depends on nobody else. Each alone if the model draws random numbers.
@@ -149,10 +151,11 @@ class Sgd(Trainer):
 
     def _train(self, block: Block, plan: Plan, kept: list[Tensor] | None, engine: Engine) -> Updates:
         """Clients whose batches have the same sizes: all rows of each, or drawn ones. `kept`: of these rows alone."""
-        sizes = block.sizes.tolist() if kept is None else [len(rows) for rows in kept]
-        if self._whole(sizes[0]):
-            order, size, steps = None if kept is None else torch.stack(kept).unsqueeze(1), sizes[0], self._passes
+        first = int(block.sizes[0]) if kept is None else len(kept[0])
+        if self._whole(first):
+            order, size, steps = None if kept is None else torch.stack(kept).unsqueeze(1), first, self._passes
         else:
+            sizes = block.sizes.tolist() if kept is None else [len(rows) for rows in kept]
             drawn = [self._order(block.draws, place, count, plan.round) for place, count in enumerate(sizes)]
             if kept is not None:
                 drawn = [rows[places] for rows, places in zip(kept, drawn, strict=True)]
