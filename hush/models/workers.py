@@ -1,5 +1,6 @@
 """Worker threads with one math thread each: heavy arithmetic leaves Python's lock, and results keep their order."""
 
+import ctypes
 import os
 import threading
 from collections import deque
@@ -12,6 +13,8 @@ from typing import TypeVar
 import torch
 
 from hush.errors import Mistake
+
+ARENAS = -8  # of glibc's mallopt: so many heaps at most
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -82,7 +85,17 @@ def begin() -> None:
 
 @cache
 def _pool(number: int) -> ThreadPoolExecutor:
+    _heaps(number)
     return ThreadPoolExecutor(number, "hush", initializer=begin)
+
+
+def _heaps(number: int) -> None:
+    """As many heaps as threads that compute, where the C library is glibc: each keeps what it once held, and one more
+    for the main thread is a twentieth of a round's memory. Who set them in the environment is left alone.
+    """
+    chosen = "MALLOC_ARENA_MAX" in os.environ or "arena_max" in os.environ.get("GLIBC_TUNABLES", "")
+    if not chosen and hasattr(os, "confstr") and "CS_GNU_LIBC_VERSION" in os.confstr_names:
+        ctypes.CDLL(None).mallopt(ARENAS, number)
 
 
 # A forked process has no threads of its own.
