@@ -58,23 +58,25 @@ def lower_bound(present: Floats, absent: Floats, delta: float, confidence: float
 
 
 def gaussian_bound(present: Floats, absent: Floats, delta: float, confidence: float = 0.95) -> float:
-    """The epsilon of two normal distributions as far apart as these scores are, at least.
+    """The epsilon of two normal distributions as far apart as these scores are, at least: the present ones above.
 
     Guarantee: where scores are normal and all trials independent, it exceeds epsilon with a probability of about
-    1 - confidence: the interval of the distance is that of large samples. It is far nearer to the truth than
-    `lower_bound`, whose events must be counted, and says nothing where scores are not normal.
+    1 - confidence: the interval of the distance is that of large samples, and one-sided. It is far nearer to the truth
+    than `lower_bound`, whose events must be counted, and says nothing where scores are not normal.
     """
     _check(present, absent, delta, confidence)
     spread = max(float(present.std(ddof=1)), float(absent.std(ddof=1)))
-    gap = abs(float(present.mean() - absent.mean()))
-    if gap == 0:
+    gap = float(present.mean() - absent.mean())
+    if gap <= 0:
         return 0.0
     if spread == 0:
         return math.inf
     mu, fewer = gap / spread, min(len(present), len(absent))
     error = math.sqrt(1 / len(present) + 1 / len(absent) + mu**2 / (2 * fewer))
     least = max(0.0, mu - float(ndtri(confidence)) * error)
-    return gaussian_epsilon(least, delta) if delta > 0 or least == 0 else math.inf
+    if least == 0:
+        return 0.0
+    return gaussian_epsilon(least, delta) if delta > 0 else math.inf
 
 
 class _Worlds(NamedTuple):

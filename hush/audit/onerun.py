@@ -25,6 +25,7 @@ FRACTIONS = (
     0.5,
     1.0,
 )  # of the canaries that are guessed: all are tried
+NORMAL = "the scores are normal and independent"
 MOST = 50.0  # an epsilon that no audit shows
 STEPS = 60  # of a bisection
 
@@ -122,7 +123,5 @@ class Scored(NamedTuple):
         fitted = f"the distance of the scores of {found.canaries} canaries that were in and out, in deviations"
         return [
             Finding(attack, "model", stated, found.epsilon, delta, sure, assumes, words),
-            Finding(
-                f"{attack}, normal fit", "model", stated, found.fitted, delta, sure, "the scores are normal", fitted
-            ),
+            Finding(f"{attack}, normal fit", "model", stated, found.fitted, delta, sure, NORMAL, fitted),
         ]

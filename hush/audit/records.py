@@ -1,8 +1,10 @@
 """The same for one record: a client's own training with the record and without it, as a reader of its upload sees it.
 
 The model is linear and so is its loss, so that a record's gradient is its input, whatever the weights. All records but
-one are zero, and that one is far longer than any bound. Where batches are balanced by leaving records out, those of the
-other class are as long: with the record one more of them comes in. In the second round the loss has the other sign.
+one are zero, and that one is far longer than any bound. Where batches are balanced by leaving records out, the others
+are as long: those of its own class point away from it, those of the other class to where it does. Without it they
+cancel, in the sum and in its signs; with it one more of the other class comes in, and the sum moves by two. In the
+second round the loss has the other sign.
 """
 
 from dataclasses import dataclass, replace
@@ -11,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from hush.audit.trials import Trials, World
 from hush.audit.worlds import EXCESS
@@ -70,11 +72,12 @@ class RecordWorlds:
         return Trials({"upload": torch.cat(found, 1)}, [], [])
 
     def _population(self, world: World) -> Population:
-        x, classes = torch.zeros(self._records, self.size), torch.ones(self._records, dtype=torch.int64)
-        x[1:] = EXCESS
+        factors, classes = torch.zeros(self._records), torch.ones(self._records, dtype=torch.int64)
         classes[1 : 1 + (self._records - 1) * 2 // 3] = 0
-        x[classes == 1] = 0.0
-        x[0] = world.factor * EXCESS
+        if getattr(self.scheme.trainer, "balance", "none") == "downsample":  # whatever it says of its own reach
+            factors = 1.0 - 2.0 * classes
+        factors[0] = world.factor
+        x = EXCESS * factors.unsqueeze(1) * self._direction
         # Without it the others must be as likely as before; where they would be likelier its place stays, empty.
         gone = not world.drawn and self._sure(self._records - 1)
         rows = Samples(x[gone:], classes[gone:])
@@ -86,6 +89,12 @@ class RecordWorlds:
         if found is None:
             raise Mistake(f"{named(self.scheme.trainer)} protects no record: there is no record to audit")
         return replace(found, rate=1.0)  # the attacker knows that the client was drawn
+
+    @cached_property
+    def _direction(self) -> Tensor:
+        """Of the record: as far along in each number, so that signs show it, and not one way in all."""
+        signs = PublicSeed(0).generator("record of an audit").integers(2, size=self.size)
+        return torch.from_numpy(signs).to(torch.float32).mul_(2).sub_(1)
 
     @cached_property
     def _records(self) -> int:

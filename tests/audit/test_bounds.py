@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import binomtest
 
 from hush.audit import lower_bound
+from hush.audit.bounds import gaussian_bound
 from hush.errors import Mistake
 from hush.privacy.accountants import gaussian_epsilon
 
@@ -104,3 +105,17 @@ def test_unequal_numbers_of_trials():
 def test_mistakes(present, delta, confidence, word):
     with pytest.raises(Mistake, match=word):
         lower_bound(present, np.zeros(2), delta, confidence)
+
+
+def test_the_normal_fit_of_scores_that_do_not_differ_shows_something_as_seldom_as_it_says():
+    rng = np.random.default_rng(7)
+    wrong = sum(gaussian_bound(*rng.normal(size=(2, 75)), 1e-5, 0.95) > 0 for _ in range(4000))
+    assert wrong < 4000 * 0.05 + 4 * math.sqrt(4000 * 0.05 * 0.95)
+    assert gaussian_bound(*rng.normal(size=(2, 75)), 0.0, 1 - 1e-9) == 0.0
+
+
+def test_the_normal_fit_looks_one_way():
+    """Scores of the client's world that lie below the others' are a test that learned nothing."""
+    still, moved = normals(np.random.default_rng(8), 2.0, 4000)
+    low, high = sorted((still, moved), key=np.mean)
+    assert gaussian_bound(low, high, 1e-5) == 0.0 < gaussian_bound(high, low, 1e-5)

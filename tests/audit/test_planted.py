@@ -17,7 +17,9 @@ from hush.parts.stages.clip import _cut
 TRIALS = 2000
 NOISE = hush.Noise(1.2)
 WHOLE = (hush.Clip(1.0), hush.Rotate(0), hush.Quantise(16, 12), hush.IntegerNoise(1.2))
-RECORDS = hush.Dpsgd(rate=0.1, steps=1, batch=12, clip=1.0, noise=2.0)
+BATCHES = {"rate": 0.1, "steps": 1, "batch": 12, "clip": 1.0, "noise": 2.0}
+BALANCED = {"balance": "downsample", "share": 0.3}
+RECORDS = hush.Dpsgd(**BATCHES)
 
 
 SAMPLING, TRAINER, SUM = hush.Poisson(0.01), hush.Sgd(0.1, 1, 1), hush.Sum()
@@ -131,8 +133,22 @@ class ClipDoubled(hush.Stage):
 
 
 @dataclass(frozen=True)
+class ClipAhead(hush.Stage):
+    """States the bound that another stage is to hold, behind the noise."""
+
+    def spec(self, s):
+        return hush.Clip(1.0).spec(s)
+
+    def encode(self, x, ctx):
+        return x
+
+    def decode(self, total, ctx):
+        return total
+
+
+@dataclass(frozen=True)
 class ClipBehind(hush.Stage):
-    """Cuts what the noise has made longer."""
+    """Cuts an update with its noise."""
 
     def spec(self, s):
         return s
@@ -145,8 +161,8 @@ class ClipBehind(hush.Stage):
 
 
 @dataclass(frozen=True)
-class WeighBehind(hush.Stage):
-    """Weights by the number of records behind the bound."""
+class WeighUneven(hush.Stage):
+    """Weights by the number of records."""
 
     def spec(self, s):
         return s
@@ -160,7 +176,7 @@ class WeighBehind(hush.Stage):
 
 @dataclass(frozen=True)
 class PairsBehind(hush.Stage):
-    """Compresses behind the noise, two numbers to one: the update adds up where the noise does not."""
+    """Compresses behind the noise, two numbers to their sum; the server shares it out again."""
 
     def spec(self, s: Spec):
         return replace(s, size=s.size // 2)
@@ -174,10 +190,10 @@ class PairsBehind(hush.Stage):
 
 @dataclass(frozen=True)
 class NoiseThenCompress(Wrong):
-    """Noise sized for what compression leaves of a row, half of its length, and added in front of it."""
+    """Noise for the length that means of two numbers have, a root of two below that of the row that it is added to."""
 
     def encode(self, x, ctx):
-        return replace(self.sound, multiplier=self.sound.multiplier / 2).encode(x, ctx)
+        return replace(self.sound, multiplier=self.sound.multiplier / math.sqrt(2)).encode(x, ctx)
 
 
 @dataclass(frozen=True)
@@ -196,6 +212,20 @@ class RoundsBeyond(hush.Stage):
         return self.sound.decode(total, ctx)
 
 
+class HalvedOfRecords(hush.Dpsgd):
+    """Half of the noise that it states."""
+
+    def deviation(self, divisor):
+        return super().deviation(divisor) / 2
+
+
+class MissingOfRecords(hush.Dpsgd):
+    """Hardly any of it."""
+
+    def deviation(self, divisor):
+        return super().deviation(divisor) / 1000
+
+
 class Undoubled(hush.Dpsgd):
     """Balances batches by leaving records out, and counts one gradient where two change."""
 
@@ -207,29 +237,34 @@ PLANTED = {
     "integer noise halved": scheme(*WHOLE[:3], Halved(WHOLE[3])),
     "noise missing at one client": scheme(hush.Clip(1.0), MissingAtOne()),
     "clip bound doubled": scheme(ClipDoubled(), NOISE),
-    "clip after noise": scheme(hush.Clip(1.0), NOISE, ClipBehind()),
+    "clip after noise": scheme(ClipAhead(), NOISE, ClipBehind()),
     "wrong root of the cohort": scheme(hush.Clip(1.0), WrongRoot()),
     "one draw for all numbers": scheme(hush.Clip(1.0), OneForAll()),
     "one draw for two numbers": scheme(hush.Clip(1.0), InPairs()),
     "a seed reused over rounds": scheme(hush.Clip(1.0), SeedReused()),
     "the server's seed reused over rounds": scheme(hush.Clip(1.0), ServerSeedReused(hush.ServerNoise(1.2))),
-    "weights not uniform": scheme(hush.Clip(1.0), WeighBehind(), NOISE),
+    "weights not uniform": scheme(hush.Clip(1.0), WeighUneven(), NOISE),
     "noise before compression with the wrong sensitivity": scheme(hush.Clip(1.0), NoiseThenCompress(), PairsBehind()),
     "a dropout that takes its noise along": scheme(hush.Clip(1.0), TakesNoiseAlong()),
     "rounding beyond the bound": scheme(hush.Clip(1.0), RoundsBeyond(), hush.IntegerNoise(1.2)),
     "modulus too small": scheme(hush.Clip(1.0), hush.Rotate(0), hush.Quantise(64, 5), hush.IntegerNoise(1.2)),
     "the adaptive clip's count unnoised": scheme(hush.AdaptiveClip(1.0), CountUnnoised()),
-    "downsampling with undoubled sensitivity": scheme(
-        trainer=Undoubled(rate=0.1, steps=1, batch=12, clip=1.0, noise=2.0, balance="downsample", share=0.3)
-    ),
+    "downsampling with undoubled sensitivity": scheme(trainer=Undoubled(**BATCHES, **BALANCED)),
+    "noise of records halved": scheme(trainer=HalvedOfRecords(**BATCHES)),
+    "noise of records halved, signs": scheme(hush.Sign(), trainer=HalvedOfRecords(**BATCHES)),
+    "noise of records halved, signs, balanced": scheme(hush.Sign(), trainer=HalvedOfRecords(**BATCHES, **BALANCED)),
+    "noise of records missing, signs": scheme(hush.Sign(), trainer=MissingOfRecords(**BATCHES)),
 }
 SLOW = (
     "coins",
     "records",
     "records, balanced",
+    "records, signs",
     "records, fixed batches",
     "integers and a secure sum",
     "discrete Gaussian noise",
+    "coarse integers",
+    "integers of many steps",
 )
 SOUND = {
     "noise in shares": scheme(hush.Clip(1.0), NOISE),
@@ -239,11 +274,17 @@ SOUND = {
         *WHOLE, sampling=hush.Poisson(0.01, floor=3, dropout=0.05), aggregator=hush.SecureSum()
     ),
     "discrete Gaussian noise": scheme(*WHOLE[:3], hush.IntegerNoise(1.2, "gaussian")),
+    "coarse integers": scheme(hush.Clip(1.0), hush.Quantise(4, 12), hush.IntegerNoise(1.2)),
+    "integers of many steps": scheme(hush.Clip(1.0), hush.Rotate(0), hush.Quantise(64, 12), hush.IntegerNoise(1.2)),
+    "compression behind the noise": scheme(hush.Clip(1.0), NOISE, PairsBehind()),
+    "weights in front of the bound": scheme(WeighUneven(), hush.Clip(1.0), NOISE),
+    "a second clip behind the noise": scheme(hush.Clip(1.0), NOISE, ClipBehind()),
     "noise of the server": scheme(hush.Clip(1.0), hush.ServerNoise(1.2)),
     "correlated noise": scheme(hush.Clip(1.0), hush.CorrelatedNoise(1.2, rounds=4), sampling=hush.Once(cohorts=4)),
     "coins": scheme(hush.Clip(1.0), hush.PoissonBinomial(1.2)),
     "records": scheme(trainer=RECORDS),
-    "records, balanced": scheme(trainer=replace(RECORDS, balance="downsample", share=0.3)),
+    "records, balanced": scheme(trainer=replace(RECORDS, **BALANCED)),
+    "records, signs": scheme(hush.Sign(), trainer=RECORDS),
     "records, fixed batches": scheme(trainer=replace(RECORDS, sampling="fixed")),
 }
 
