@@ -4,7 +4,7 @@ Half of them take part, by a coin each. An attacker scores each one, and hush.au
 
 Of clients, the attacker reads what every round releases, and knows all other clients' updates, as differential privacy
 has it. It takes them off, and sums up how far the rest goes in a canary's direction. When the canary was drawn it does
-not know. Of records, it sees how much lower the loss of a canary is at the end.
+not know, but where turns are public. Of records, it sees how much lower the loss of a canary is at the end.
 """
 
 import math
@@ -186,6 +186,8 @@ class WithCanaries:
             if released.numel() == order.scheme.width(plan):  # else it is of other numbers than the weights
                 rest = (released - trainer.known(plan, total, order.secret)).to(torch.float32)
                 self.seen = trainer.canaries.scores(rest, plan.live, plan.weights.numel())
+                if order.scheme.sampling.turns is not None:  # it is public who is in no other round
+                    self.seen[~np.isin(trainer.canaries.members, order.cohort)] = 0.0
         return total
 
 

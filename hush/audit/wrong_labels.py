@@ -58,6 +58,8 @@ class CanaryRecords:
         classes = torch.from_numpy(np.unique(targets.numpy()))
         if targets.is_floating_point() or targets.dim() != 1 or len(classes) < 2:
             raise Mistake("canary records need labels of two classes or more: this task has others")
+        if task.split.shared:
+            raise Mistake("a canary is one record of one client, and rows of this split have several: audit without")
         rng, split = PublicSeed(seed).generator("canary records"), task.split
         owner = torch.repeat_interleave(torch.arange(len(split)), split.sizes)
         order = torch.from_numpy(rng.permutation(len(owner)))

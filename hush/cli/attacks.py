@@ -18,9 +18,19 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def built(run: Path) -> "Experiment":
-    """The experiment of a run's directory."""
+    """The experiment of a run's directory, which is finished."""
     if not (run / "config.toml").exists():
         raise Mistake(f"{run} holds no run: name the directory of one, or hush audit mechanism SCHEME")
+    from hush.experiment.report import runs
+
+    found = runs.read(run)
+    if len(found.rounds) < found.total:
+        raise Mistake(
+            f"{run} has {len(found.rounds)} of {found.total} rounds: let it finish, or go on with hush run --resume"
+            f" --out {run}"
+        )
+    if found.card is None:
+        raise Mistake(f"{run} has no card, which says what is proven: restore privacy.json from a copy")
     from hush.experiment import config, federated
     from hush.experiment.resolving import build
 

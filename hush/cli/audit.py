@@ -2,10 +2,10 @@
 
 import json as json_module
 import math
-from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 
 COMMANDS = ("run", "mechanism", "inversion", "property", "membership")
 ALARM = 1  # the status of an audit that found something wrong
+USUAL: dict[str, Any] = {"noise": 1.0, "clients": 6000, "delta": 1e-5, "seed": 0}  # of trials of a scheme by name
 
 app = typer.Typer(
-    help="Attack a run, or a scheme, and set what that shows beside what is proven.",
+    help="Attack a run, or a scheme, and set what that shows beside what is proven. `hush audit RUN` audits a run.",
     no_args_is_help=True,
     add_completion=False,
 )
@@ -49,19 +50,23 @@ def of_run(
 ) -> None:
     """Audit a run: trials of its scheme's own code, and canaries where asked for. The card shows them from then on.
 
-    `hush audit RUN` is short for it.
+    `hush audit RUN` is short for it. An alarm of an earlier audit stays. Status 1 if there is one.
     """
-    from hush.experiment import audits
-    from hush.experiment.auditing import CANARY
-
     experiment = built(run)
-    found = _trials(experiment, trials, workers)
-    kept = [one for one in audits.read(run) if one.attack.startswith(CANARY)]
-    if canaries is not None:
-        kept = _canaries(run, canaries)
-    findings = [*kept, *found.findings]
-    audits.write(run, findings, found.wrong)
-    _show(run.name, findings, found, json)
+    from hush.experiment import audits
+    from hush.experiment.auditing import elsewhere
+    from hush.experiment.directory import locked
+
+    with locked(run):
+        if trials < (known := audits.trials(run)):
+            raise Mistake(f"{run} was audited by {known:,} trials, and fewer show less: take --trials {known} or more")
+        if canaries is not None and experiment.canaries is not None:
+            raise Mistake(f"{run} was trained with canaries, and its card says what they show: leave --canaries out")
+        found = _trials(experiment, trials, workers)
+        again = [] if canaries is None else elsewhere(_canaries(run, canaries))
+        audits.add(run, [*again, *found.findings], found.wrong, found.trials)
+        found = replace(found, findings=audits.read(run), wrong=audits.wrong(run))
+    _show(run.name, found, json)
     if not json:
         print(f"card: hush privacy card {run} shows this from now on; so does the page, {run / 'report.html'}")
 
@@ -87,10 +92,11 @@ def mechanism(
         from hush.experiment.auditing import cores, of_name
         from hush.experiment.config import resolved
 
-        told, spread = (noise or 1.0, clients or 6000, delta or 1e-5, trials, seed or 0), partial(cores, number=workers)
+        given = {"noise": noise, "clients": clients, "delta": delta, "seed": seed}
+        told = USUAL | {name: value for name, value in given.items() if value is not None}
         with counted("trials") as say:
-            found = of_name(resolved(scheme), *told, spread, say)
-    _show(scheme, found.findings, found, json)
+            found = of_name(resolved(scheme), trials=trials, spread=partial(cores, number=workers), say=say, **told)
+    _show(scheme, found, json)
 
 
 def _trials(experiment: "Experiment", trials: int, workers: int | None) -> "Audit":
@@ -105,7 +111,6 @@ def _canaries(run: Path, count: int) -> "list[Finding]":
     from tempfile import TemporaryDirectory
 
     from hush.experiment import audits, config, directory, federated
-    from hush.experiment.auditing import CANARY
     from hush.experiment.resolving import build
 
     if federated.stored(run) is not None:
@@ -117,7 +122,7 @@ def _canaries(run: Path, count: int) -> "list[Finding]":
         directory.open_directory(place, experiment.config, resume=False)
         for row in directory.execute(experiment, place):
             say(row["round"], wanted.run.rounds)
-        return [one for one in audits.read(place) if one.attack.startswith(CANARY)]
+        return [one for one in audits.read(place) if one.attack.startswith(audits.CANARY)]
 
 
 _MEANING = (
@@ -129,15 +134,14 @@ _QUIET = "No alarm: no attack shows more than is proven. That is no proof, since
 _NONE = "Nothing is proven of this scheme, so that nothing that is shown is an alarm."
 
 
-def _show(name: str, findings: "Sequence[Finding]", found: "Audit", json: bool) -> None:
+def _show(name: str, found: "Audit", json: bool) -> None:
     from hush.privacy import findings as written
     from hush.privacy.shown import shown as rounded
 
-    others = [one for one in findings if one.alarm and one not in found.findings]
-    alarms = [*found.alarms, *(f"{one.attack}: {written.row(one)['meaning']}" for one in others)]
+    findings, alarms = found.findings, found.alarms
     if json:
         rows = [written.row(one) for one in findings]
-        print(json_module.dumps({"of": name, "trials": found.trials, "findings": rows, "alarms": alarms}))
+        print(json_module.dumps({"of": name, "trials": found.trials, "findings": rows, "alarms": list(alarms)}))
     else:
         trials = f"{found.trials:,} trials with one client (or record), as many without it"
         table = Table(title=f"{name}: what is proven, and what attacks show; {trials}")

@@ -2,9 +2,9 @@
 
 import json as json_module
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -12,12 +12,16 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.status import Status
 
+from hush.cli.audit import ALARM
 from hush.errors import Mistake, Stopped
 from hush.experiment import config, listing
 from hush.experiment.parallel import facts
 from hush.experiment.settings import SETTINGS, Config
 from hush.experiment.trackers import feed
 from hush.privacy.shown import shown
+
+if TYPE_CHECKING:
+    from hush.experiment.report.runs import Run
 
 QUIET = 10.0  # seconds between two lines of progress where there is no terminal
 SOON = 2.0  # seconds before the first one, of what comes before the rounds
@@ -56,7 +60,8 @@ def run(
         bool,
         typer.Option(
             "--audit",
-            help="Attack the run: a twentieth of the clients (or records) are canaries, and the code is tried.",
+            help="Attack the run: a twentieth of the clients (or records) are canaries, and the code is tried. Status 1"
+            " if more is shown than is proven.",
             rich_help_panel=PRIVACY,
         ),
     ] = False,
@@ -123,7 +128,7 @@ def run(
             "sampling.cohort": cohort,
             "train.rate": rate,
             "run.exact": exact or None,
-            "run.canaries": 0 if audit else None,
+            "run.canaries": 0 if audit and "run.canaries" not in given else None,
             "run.rounds": rounds,
             "run.seed": seed,
         }.items()
@@ -141,7 +146,7 @@ def run(
     if resume and out is not None and experiment is not None and not (out / "config.toml").exists():
         Console(stderr=True).print(f"{out} holds no run yet: a new one begins there", style="dim", highlight=False)
     from hush.experiment import audits, own  # torch is slow to import: a wrong option is reported before
-    from hush.experiment.report import runs, table
+    from hush.experiment.report import runs
 
     own.entry(wanted.scheme.name)
     if cluster is not None:
@@ -163,9 +168,19 @@ def run(
     if json:
         rows = [{**run.last, "path": str(run.path), "warnings": run.warnings} for run in finished]
         print(json_module.dumps(rows[0] if repeat == 1 else {**runs.spread(finished), "runs": rows}))
-        return
+    else:
+        _show(finished, folders, audit)
+    if any(audits.alarms(folder) for folder in folders):  # warned of above, and in the JSON
+        raise typer.Exit(ALARM)
+
+
+def _show(finished: "Sequence[Run]", folders: Sequence[Path], audit: bool) -> None:
+    """What came out, and where it is."""
+    from hush.experiment import audits
+    from hush.experiment.report import table
+
     console = Console()
-    console.print(table.summary(finished[0]) if repeat == 1 else table.repeated(finished))
+    console.print(table.summary(finished[0]) if len(finished) == 1 else table.repeated(finished))
     for folder in folders:
         if audit:
             console.print(f"audit: {audits.sentence(folder)}", soft_wrap=True, highlight=False, markup=False)

@@ -22,26 +22,32 @@ from hush.experiment import audits, own
 from hush.experiment.resolving import DELTA, Experiment
 from hush.parts.stages import Clip
 from hush.privacy.events import Event
+from hush.privacy.facts import Finding
 from hush.privacy.views import views
 
-__all__ = ["CANARY", "SURE", "Audit", "Say", "Watch", "close", "cores", "of_name", "of_scheme"]
+__all__ = ["SURE", "Audit", "Say", "Watch", "close", "cores", "of_name", "of_scheme"]
 
 QUICK, TRIALS = 2_000, 20_000  # in each world: at the end of a run, and later
 CONFIDENCE, SURE = 0.99, 0.995  # of all trials together, and of each of the two findings of canaries
-CANARY = "canary"  # begins the names of their attacks
+AGAIN = "one more training"  # of the same configuration
 FILE = "canaries.bin"
 
 
-def close(experiment: Experiment, path: Path, state: State, events: Sequence[Event], watch: "Watch") -> None:
-    """Both audits of a run with canaries, beside its card."""
-    if any(one.attack.startswith(CANARY) for one in audits.read(path)):
-        return  # of this very run: its canaries are those of its configuration
-    delta, canaries = experiment.config.scheme.delta or DELTA, watch.clients.canaries
-    stated = views(events, state.participation, delta, experiment.config.scheme.accountant)["model"]
-    proven = stated if isinstance(stated, float) and experiment.scheme.private else None
-    found = watch.scored(state).findings(canaries.attack, canaries.assumes, proven, delta, SURE)
-    trials = of_scheme(experiment, QUICK, partial(threads, number=experiment.config.run.workers))
-    audits.write(path, [*found, *trials.findings], trials.wrong)
+def close(experiment: Experiment, path: Path, state: State, events: Sequence[Event], watch: "Watch | None") -> None:
+    """The audits of a run that asked for them, beside its card: its canaries, where it has any, and quick trials."""
+    if watch is not None and watch.clients.canaries.attack not in [one.attack for one in audits.read(path)]:
+        delta, canaries = experiment.config.scheme.delta or DELTA, watch.clients.canaries
+        stated = views(events, state.participation, delta, experiment.config.scheme.accountant)["model"]
+        proven = stated if isinstance(stated, float) and experiment.scheme.private else None
+        audits.add(path, watch.scored(state).findings(canaries.attack, canaries.assumes, proven, delta, SURE))
+    if not audits.trials(path):
+        trials = of_scheme(experiment, QUICK, partial(threads, number=experiment.config.run.workers))
+        audits.add(path, trials.findings, trials.wrong, trials.trials)
+
+
+def elsewhere(found: Sequence[Finding]) -> list[Finding]:
+    """Canaries of another training than that of the run which they are shown for, and says so."""
+    return [replace(one, attack=f"{one.attack}, {AGAIN}", words=f"in {AGAIN}, {one.words}") for one in found]
 
 
 def of_scheme(experiment: Experiment, trials: int = TRIALS, spread: Spread = threads, say: Say | None = None) -> Audit:

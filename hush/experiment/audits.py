@@ -1,8 +1,10 @@
-"""audit.json in a run's directory: what attacks on the run found."""
+"""audit.json in a run's directory: what attacks on the run found. An alarm stays there, whatever comes after it."""
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from hush.data import files
 from hush.errors import Mistake
@@ -12,44 +14,84 @@ from hush.privacy.facts import Finding
 from hush.privacy.shown import shown
 
 FILE = "audit.json"
+CANARY = "canary"  # begins the names of their attacks
 
 
 def read(run: Path) -> tuple[Finding, ...]:
     """What was found; nothing where no audit was run."""
+    return _stored(run).findings
+
+
+def wrong(run: Path) -> tuple[str, ...]:
+    """What else an audit found not to be as it should, in sentences."""
+    return _stored(run).wrong
+
+
+def trials(run: Path) -> int:
+    """In each world, so far."""
+    return _stored(run).trials
+
+
+def alarms(run: Path) -> list[str]:
+    """Every finding that is more than is proven, and what else is wrong, in sentences."""
+    found = _stored(run)
+    return [*findings.alarms([findings.row(one) for one in found.findings]), *found.wrong]
+
+
+def sentence(run: Path) -> str:
+    """What the canaries of a run showed, or where nothing is promised what showed most."""
+    found = read(run)
+    one = max(found, key=lambda one: one.shown) if found[0].stated is None else found[0]
+    proven = "no epsilon is promised" if one.stated is None else f"{shown(one.stated)} is proven"
+    if one.shown == math.inf:
+        return f"{one.attack}: all is recovered, {proven}"
+    least = "nothing" if one.shown < 0.01 else f"epsilon {findings.bound(one.shown)} or more"
+    return f"{one.attack}: shows {least}, {proven}"
+
+
+def add(run: Path, found: Sequence[Finding], wrong: Sequence[str] = (), trials: int = 0) -> None:
+    """Put canaries, or so many trials, there in place of earlier ones; the run's page shows them then.
+
+    What was an alarm gives way only to another one of the same attack and view: an audit that is repeated until it is
+    quiet has still raised it.
+    """
+    before, kinds = _stored(run), {_kind(one) for one in found}
+    kept = [one for one in before.findings if one.alarm or _kind(one) not in kinds]
+    raised = {(one.attack, one.view) for one in kept}
+    new = [one for one in found if one.alarm or (one.attack, one.view) not in raised]
+    replaced = {(one.attack, one.view) for one in new}
+    whole = [*(one for one in kept if (one.attack, one.view) not in replaced), *new]
+    whole.sort(key=lambda one: _kind(one) != CANARY)  # which come first
+    content = {
+        "trials": max(trials, before.trials),
+        "findings": [findings.written(one) for one in whole],
+        "wrong": list(dict.fromkeys([*before.wrong, *wrong])),
+    }
+    files.write(run / FILE, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
+    if (run / "report.html").exists():
+        page.write(run)
+
+
+class _Stored(NamedTuple):
+    findings: tuple[Finding, ...] = ()
+    wrong: tuple[str, ...] = ()
+    trials: int = 0
+
+
+def _kind(finding: Finding) -> str:
+    return CANARY if finding.attack.startswith(CANARY) else "trial"
+
+
+def _stored(run: Path) -> _Stored:
     place = run / FILE
     if not place.exists():
-        return ()
+        return _Stored()
     try:
-        return tuple(findings.parsed(one) for one in json.loads(place.read_bytes())["findings"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        content = json.loads(place.read_bytes())
+        found = tuple(findings.parsed(one) for one in content["findings"])
+        return _Stored(found, tuple(str(one) for one in content.get("wrong", [])), int(content.get("trials", 0)))
+    except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         why = str(error) if type(error) is ValueError else "its findings cannot be read"
         raise Mistake(
             f"{place} is damaged ({why}): delete it and run `hush audit {run}`, or restore it from a copy"
         ) from None
-
-
-def sentence(run: Path) -> str:
-    """What the canaries of a run showed."""
-    found = read(run)[0]
-    proven = "no epsilon is promised" if found.stated is None else f"{shown(found.stated)} is proven"
-    least = "nothing" if found.shown < 0.01 else f"epsilon {findings.bound(found.shown)} or more"
-    return f"{found.attack} show {least}, {proven}"
-
-
-def wrong(run: Path) -> list[str]:
-    """What else an audit found not to be as it should, in sentences."""
-    place = run / FILE
-    if not place.exists():
-        return []
-    try:
-        return [str(one) for one in json.loads(place.read_bytes()).get("wrong", [])]
-    except (OSError, ValueError, AttributeError, TypeError, RecursionError):
-        raise Mistake(f"{place} is damaged: delete it and run `hush audit {run}`, or restore it from a copy") from None
-
-
-def write(run: Path, found: Sequence[Finding], wrong: Sequence[str] = ()) -> None:
-    """Put them there in place of others; the run's page, where there is one, shows them then."""
-    content = {"findings": [findings.written(one) for one in found], "wrong": list(wrong)}
-    files.write(run / FILE, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
-    if (run / "report.html").exists():
-        page.write(run)

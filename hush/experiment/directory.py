@@ -70,13 +70,13 @@ def _begun(path: Path) -> bool:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path, remedy: str = "wait for it") -> Iterator[None]:
     """One process at a time in a run's directory; the lock dies with its process."""
     with (path / ".lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise Mistake(f"{path} is in use by another process: wait for it or choose another --out") from None
+            raise Mistake(f"{path} is in use by another process: {remedy}") from None
         yield
 
 
@@ -97,7 +97,7 @@ def execute(
     `cluster`: the address of the one whose workers train, in place of this process's threads; the bits are the same.
     """
     try:
-        with _locked(path):
+        with locked(path, "wait for it or choose another --out"):
             for left in files.drafts(path) | files.drafts(path / CHECKPOINT.parent):
                 left.unlink(missing_ok=True)  # of a process that was killed while it wrote
             yield from _execute(experiment, path, same_cpu, say, clients, secret, cluster)
@@ -177,7 +177,7 @@ def _execute(
         desk.keep()
     assert state is not None
     desk.close(state)  # a process killed in its last round may have left them behind
-    if watch is not None:
+    if wanted.run.canaries is not None:
         say("auditing: trials of the scheme's own code")
         auditing.close(experiment, path, state, ledger.events, watch)
     if experiment.scheme.standalone:

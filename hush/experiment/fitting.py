@@ -131,7 +131,7 @@ def fit(
         # Measured when the run began: measured again it might come out otherwise, and so would the last bits.
         wanted = config.over(wanted, {"run.engine": config.read(Path(out) / "config.toml").run.engine}, "fit")
     built = build(wanted, given=given)
-    if out is None and built.canaries is not None:
+    if out is None and built.config.run.canaries is not None:
         raise Mistake("what canaries show is kept in a directory: give out, or leave canaries out")
     return _trained(built, progress) if out is None else _kept(built, Path(out), resume, progress)
 

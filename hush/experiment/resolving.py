@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from torch import Tensor
 
-from hush.audit.canaries import Canaries, CanaryClients
+from hush.audit.canaries import FEWEST, Canaries, CanaryClients
 from hush.audit.wrong_labels import CanaryRecords
 from hush.catalogue.clipping import paper_clip, public_bound
 from hush.catalogue.forms import Entry
@@ -143,7 +143,7 @@ def resolve(ready: Prepared, sizes: Tensor | None = None) -> Experiment:
             "cohort": round(sampling.cohort(task.clients)) if sampling.turns is None and drawn else None,
             "passes": sampling.turns.passes if sampling.turns is not None and drawn else None,
         },
-        "run": {"engine": engine.kind, "canaries": None if canaries is None else len(canaries.included)},
+        "run": {"engine": engine.kind, "canaries": config.run.canaries if canaries is None else len(canaries.included)},
     }
     tables = {table: getattr(config, table).model_copy(update=keys) for table, keys in settled.items()}
     config = config.model_copy(update=tables)
@@ -154,7 +154,7 @@ def resolve(ready: Prepared, sizes: Tensor | None = None) -> Experiment:
 
 
 def _canaries(config: Config, entry: Entry, task: Registered) -> Canaries | None:
-    """Of what is protected, clients or records; of clients where nothing is."""
+    """Of what is protected, clients or records; of clients where nothing is. None where these are too few."""
     count, seed = config.run.canaries, config.run.seed
     if count is None:
         return None
@@ -163,7 +163,9 @@ def _canaries(config: Config, entry: Entry, task: Registered) -> Canaries | None
     if entry.example.baseline:
         raise Mistake(f"{entry.name} sends nothing that a canary could show in: leave the audit out")
     there = int(task.sizes.sum()) if entry.level == "record" else task.clients
-    count = count or min(1000, max(100, there // 20), there // 2)
+    count = count or min(1000, max(100, there // 20), there // 10)
+    if count < FEWEST and not config.run.canaries:
+        return None
     return CanaryRecords.of(task, count, seed) if entry.level == "record" else CanaryClients(seed, count, task.clients)
 
 

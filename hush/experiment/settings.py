@@ -87,7 +87,8 @@ class RunTable(Table):
     engine: Literal["lockstep", "vmap", "loop"] | None = setting("How blocks train; measured if not given.")
     exact: bool = setting("Make each upload as a client on a network would, with noise of its own.", False)
     canaries: Annotated[int, Field(ge=0, le=10**6)] | None = setting(
-        "Canaries of an audit: clients, or records where these are protected; 0: a twentieth, from 100 to 1,000."
+        "Canaries of an audit: clients, or records where these are protected; 0: a twentieth, 100 to 1,000, and a tenth"
+        " at most."
     )
     device: str = setting("cpu, cuda or another of torch's devices.", "cpu")
 

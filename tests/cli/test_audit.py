@@ -88,18 +88,64 @@ def test_rows_of_canaries_that_are_missing_are_refused(runs, tmp_path):
 
 
 def test_audit_of_a_run_later(hush, runs):
-    status, out, err = hush("audit", runs / "open", "--trials", "2000")
+    status, out, err = hush("audit", runs / "open", "--trials", "1900")
     assert status == 0, err
     assert "distinguisher" in out
     found = audits.read(runs / "open")
     assert all(one.stated is None and one.shown > 4 for one in found)
-    status, out, err = hush("audit", runs / "open", "--trials", "400", "--canaries", "60", "--json")
+    status, out, err = hush("audit", runs / "open", "--trials", "2000", "--canaries", "60", "--json")
     assert status == 0, err
     rows = json.loads(out)["findings"]
-    assert rows[0]["attack"] == "canary clients"
+    assert rows[0]["attack"] == "canary clients, one more training"
+    assert rows[0]["words"].startswith("in one more training, of the ")
     assert rows[0]["stated"] == "none"
     assert rows[0]["shown"] > 0.3  # a quarter of them is never drawn in two rounds
     assert "canary clients" in hush("privacy", "card", runs / "open")[1]
+    status, out, err = hush("audit", runs / "open", "--trials", "400")
+    assert (status, out) == (2, "")
+    assert err.endswith("open was audited by 2,000 trials, and fewer show less: take --trials 2000 or more\n")
+    status, out, err = hush("audit", runs / "client", "--canaries", "40")
+    assert (status, out) == (2, "")
+    assert err.endswith("was trained with canaries, and its card says what they show: leave --canaries out\n")
+
+
+def test_a_run_that_is_not_finished_is_not_audited(hush, runs, tmp_path):
+    place = shutil.copytree(runs / "client", tmp_path / "cut")
+    with directory.locked(place):
+        status, out, err = hush("audit", place)
+        assert (status, out) == (2, "")
+        assert f"{place} is in use by another process: wait for it" in err
+    rows = (place / "rounds.jsonl").read_text().splitlines()
+    (place / "rounds.jsonl").write_text("\n".join(rows[:4]) + "\n")
+    before = (place / "audit.json").read_bytes()
+    for words in (["audit"], ["audit", "inversion"]):
+        status, out, err = hush(*words, place)
+        assert (status, out) == (2, "")
+        assert f"{place} has 4 of 6 rounds: let it finish, or go on with hush run --resume --out {place}" in err
+    shutil.copy(runs / "client" / "rounds.jsonl", place)
+    (place / "privacy.json").unlink()
+    status, out, err = hush("audit", place)
+    assert (status, out) == (2, "")
+    assert "has no card" in err
+    assert (place / "audit.json").read_bytes() == before
+
+
+def test_a_run_ends_with_the_status_of_an_alarm(hush):
+    from hush.parts.stages import Noise
+
+    def halved(self, x, ctx):
+        return ctx.draws.add_normals(x, ctx.spec.l2 * self.multiplier / 2 / ctx.plan.floor**0.5, "n", ctx.plan.round)
+
+    words = [*DIGITS, "--rounds", "1", "--noise", "1", "--clip", "0.1", "--audit", "--out", "loud"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Noise, "encode", halved)
+        status, _, err = hush("run", "fl-std-dp", *words)
+        assert status == 1
+        assert "warning: the attack 'trial, noise' shows epsilon" in err
+        assert hush("run", "fl-std-dp", *words, "--resume", "--json")[0] == 1
+    status, _, err = hush("audit", "loud", "--trials", "2000")  # what was found stays
+    assert status == 1
+    assert "alarm: trial, noise, model view" in err
 
 
 def test_audit_of_a_scheme(hush):
@@ -121,7 +167,7 @@ def test_what_is_printed_has_its_meaning(hush, runs):
     status, out, err = hush("audit", "mechanism", "fl-sign", "--trials", "400")
     assert (status, err) == (0, "")
     assert "Nothing is proven of this scheme" in " ".join(out.split())
-    status, out, err = hush("audit", runs / "record", "--trials", "100")
+    status, out, err = hush("audit", runs / "record", "--trials", "2000")
     assert (status, err) == (0, "")
     assert f"hush privacy card {runs / 'record'} shows this" in out
 
@@ -141,13 +187,25 @@ def test_a_log_hears_how_far_attacks_are(hush, runs, monkeypatch):
 
 def test_many_canaries_are_told_before_anything_is_trained(hush):
     words = ["--data", "digits", "--model", "mlp", "--clients", "130", "--cohort", "40", "--rounds", "1", "--audit"]
-    status, out, err = hush("run", "two-bit", *words, "--set", "run.workers=1", "--out", "few")
+    words += ["--set", "run.workers=1"]
+    status, out, err = hush("run", "two-bit", *words, "--set", "run.canaries=65", "--out", "few")
     assert status == 0, err
     assert "warning: 65 of 130 clients are canaries of the audit, and the model learns nothing of them: take" in err
     assert err.index("65 of 130") < err.index("1/1")
-    assert "audit: canary clients show nothing, no epsilon is promised" in out
+    assert "audit: trial, distinguisher: shows epsilon 4." in out
+    assert "no epsilon is promised" in out
     out = " ".join(hush("privacy", "card", "few")[1].split())  # which promises nothing, and has no assumptions
     assert "Canaries 65 of the 130 clients are canaries of the audit" in out
+
+
+def test_where_clients_are_too_few_for_canaries_the_code_is_tried_alone(hush):
+    words = ["--data", "digits", "--model", "mlp", "--clients", "130", "--cohort", "40", "--rounds", "1", "--audit"]
+    status, out, err = hush("run", "two-bit", *words, "--set", "run.workers=1", "--out", "few")
+    assert status == 0, err
+    assert "canaries" not in err
+    assert {one.attack for one in audits.read(Path("few"))} == {"trial, distinguisher"}
+    assert "audit: trial, distinguisher: shows epsilon 4." in out
+    assert hush("run", "--resume", "--out", "few")[0] == 0
 
 
 def test_rows_behind_features_are_not_attacked(hush):
@@ -199,7 +257,7 @@ def test_canaries_of_other_schemes(hush, name):
 def test_rounds_that_nobody_took_part_in_count_nothing(hush, tmp_path):
     """A cohort below the floor: canaries.bin has a row of zeros for it, and the run goes on and can be resumed."""
     words = ["--data", "digits", "--model", "linear", "--clients", "100", "--cohort", "30", "--noise", "1"]
-    words += ["--set", "sampling.floor=30", "--rounds", "4", "--audit", "--out", "low"]
+    words += ["--set", "sampling.floor=30", "--rounds", "4", "--set", "run.canaries=50", "--out", "low"]
     assert hush("run", "fl-std-dp", *words)[0] == 0
     rows = [json.loads(line) for line in (tmp_path / "low" / "rounds.jsonl").read_text().splitlines()]
     seen = np.frombuffer((tmp_path / "low" / "canaries.bin").read_bytes()).reshape(4, -1)
@@ -212,8 +270,7 @@ def test_what_an_attack_left_is_not_another_run_s(hush, runs, tmp_path):
     place = tmp_path / "left"
     place.mkdir()
     shutil.copy(runs / "client" / "config.toml", place)
-    assert hush("audit", place, "--trials", "400")[0] == 0
-    assert (place / "audit.json").exists()
+    shutil.copy(runs / "client" / "audit.json", place)
     assert hush("run", *RUNS["open"], "--out", place)[0] == 0
     assert not (place / "audit.json").exists()
 

@@ -277,7 +277,7 @@ def test_versions_and_digests_are_those_of_the_run(hush, runs):
 def test_an_audit_is_beside_the_proofs_and_its_alarm_above_all(hush, runs, tmp_path, name):
     folder = shutil.copytree(runs / name, tmp_path / name)
     assert "no audit was run: hush audit RUN" in hush("privacy", "card", folder)[1]
-    audits.write(folder, FOUND)
+    audits.add(folder, FOUND)
     status, out, err = hush("privacy", "card", folder)
     assert status == 0, err
     lines = out.splitlines()
@@ -286,9 +286,9 @@ def test_an_audit_is_beside_the_proofs_and_its_alarm_above_all(hush, runs, tmp_p
     status, out, _ = hush("privacy", "card", folder, "--json")
     card = json.loads(out, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
     assert [(one["stated"], one["shown"], one["alarm"]) for one in card["audit"]] == [
-        (9.0, 0.5, False),
         (6.5, 8.25, True),
         ("none", "infinite", False),
+        (9.0, 0.5, False),
     ]
     assert card["warnings"][0].startswith(ALARM)
     assert "audit.json" in [one["file"] for one in card["files"]]
@@ -299,7 +299,7 @@ def test_an_audit_is_beside_the_proofs_and_its_alarm_above_all(hush, runs, tmp_p
 
 def test_a_damaged_audit_is_refused(hush, runs, tmp_path):
     folder = shutil.copytree(runs / "client", tmp_path / "run")
-    audits.write(folder, FOUND)
+    audits.add(folder, FOUND)
     (folder / "audit.json").write_text((folder / "audit.json").read_text()[:-20])
     status, out, err = hush("privacy", "card", folder)
     assert (status, out, err.count("\n")) == (2, "", 1)
@@ -332,7 +332,7 @@ def test_the_sheet_holds_the_whole_card_and_asks_for_nothing(hush, runs, tmp_pat
 
 def test_a_sheet_escapes_what_an_audit_says(hush, runs, tmp_path):
     folder = shutil.copytree(runs / "client", tmp_path / "run")
-    audits.write(folder, FOUND)
+    audits.add(folder, FOUND)
     hush("privacy", "card", folder, "--html", tmp_path / "card.html")
     text = (tmp_path / "card.html").read_text()
     assert "<b>and" not in text

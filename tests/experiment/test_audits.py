@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,11 +19,30 @@ FOUND = (
 
 def test_what_is_written_is_read(tmp_path):
     assert audits.read(tmp_path) == ()
-    audits.write(tmp_path, FOUND)
-    assert audits.read(tmp_path) == FOUND
+    audits.add(tmp_path, FOUND, ["a sum wraps"], 2000)
+    assert audits.read(tmp_path) == FOUND[::-1]  # canaries first
+    assert (audits.wrong(tmp_path), audits.trials(tmp_path)) == (("a sum wraps",), 2000)
     assert [path.name for path in tmp_path.iterdir()] == ["audit.json"]
-    audits.write(tmp_path, FOUND[:1])
-    assert audits.read(tmp_path) == FOUND[:1]
+
+
+def test_another_audit_takes_the_place_of_one_of_its_kind(tmp_path):
+    audits.add(tmp_path, FOUND)
+    again = replace(FOUND[0], shown=0.2)
+    audits.add(tmp_path, [again])
+    assert audits.read(tmp_path) == (FOUND[1], again)
+    assert audits.alarms(tmp_path) == []
+
+
+def test_an_alarm_stays_whatever_comes_after_it(tmp_path):
+    loud, canaries = replace(FOUND[0], shown=1.6), replace(FOUND[1], stated=1.0, shown=1.1)
+    audits.add(tmp_path, [loud, canaries], ["a sum wraps"], 20_000)
+    audits.add(tmp_path, [FOUND[0], replace(canaries, shown=0.0)], [], 100)
+    assert audits.read(tmp_path) == (canaries, loud)
+    assert len(audits.alarms(tmp_path)) == 3
+    assert audits.trials(tmp_path) == 20_000
+    louder = replace(loud, shown=3.0)
+    audits.add(tmp_path, [louder])
+    assert audits.read(tmp_path) == (canaries, louder)
 
 
 def cut(text: str) -> str:
@@ -40,7 +60,7 @@ def without_words(text: str) -> str:
     [cut, without_words, lambda _: "[]", lambda _: "{}", lambda _: '{"findings": 3}', lambda _: "[" * 10**5],
 )
 def test_a_damaged_file_is_refused_in_one_sentence(tmp_path: Path, damage):
-    audits.write(tmp_path, FOUND)
+    audits.add(tmp_path, FOUND)
     place = tmp_path / "audit.json"
     place.write_text(damage(place.read_text()))
     with pytest.raises(Mistake) as refused:
