@@ -111,7 +111,7 @@ def measured(scheme: str, epsilon: float, kind: str, canaries: int) -> dict[str,
         "right": found.get("right", ""),
         "guesses": found.get("guesses", ""),
         "accuracy": f"{last['accuracy']:.4f}",
-        "seconds": f"{spent:.0f}",
+        "seconds": f"{spent:.1f}" if spent < 10 else f"{spent:.0f}",
     }
 
 

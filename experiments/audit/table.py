@@ -2,8 +2,8 @@
 
 python experiments/audit/table.py [--trials 20000] [--workers N]
 
-A scheme that results.csv holds is not run again. `--tables` writes the README's tables alone, that of
-onerun.py as well.
+A scheme that results.csv holds is not run again. `--tables` writes the README's tables alone, those of
+onerun.py and cost.py as well.
 """
 
 import argparse
@@ -26,8 +26,8 @@ RESULTS, TEXT = HERE / "results.csv", HERE / "README.md"
 SIZE = 5390  # weights of a head
 COLUMNS = ["scheme", "view", "stated", "counted", "fitted", "trials", "alarms"]
 SECURE = ("fl-std-dp", "fl-top-dp", "hush", "hush-once", "hush-trusted")  # also as integers with a secure sum
-ONE_RUN = HERE / "onerun.csv"
-MARK = re.compile(r"(<!-- (table|one run) -->\n).*?(<!-- end -->)", re.DOTALL)
+ONE_RUN, COST = HERE / "onerun.csv", HERE / "cost.csv"
+MARK = re.compile(r"(<!-- (table|one run|cost) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def names() -> list[str]:
@@ -107,9 +107,20 @@ def one_run() -> str:
     return text
 
 
+def cost() -> str:
+    """What cost.py measured."""
+    heads = ["run", "CPU s", "CPU s with --audit", "more"]
+    text = f"| {' | '.join(heads)} |\n{'|---' * len(heads)}|\n"
+    with COST.open() as file:
+        for row in csv.DictReader(file):
+            more = float(row["audited"]) / float(row["seconds"]) - 1
+            text += f"| {row['run']} | {row['seconds']} | {row['audited']} | {100 * more:.0f} % |\n"
+    return text
+
+
 def current() -> str:
     """The README with its tables as the results give them."""
-    made = {"table": lambda: table(read()), "one run": one_run}
+    made = {"table": lambda: table(read()), "one run": one_run, "cost": cost}
     return MARK.sub(lambda found: found[1] + made[found[2]]() + found[3], TEXT.read_text())
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import bdtrc, gammaln
 
 from hush.audit.bounds import Floats, gaussian_bound
 from hush.errors import Mistake
@@ -90,13 +91,15 @@ def tail(right: int, guesses: int, canaries: int, epsilon: float, delta: float) 
     That of fair-at-epsilon coins, P(B >= v) with B ~ Binomial(r, p), p = e^epsilon / (1 + e^epsilon), and for delta
     2 m delta times the largest P(v - i <= B < v) / i.
     """
-    from scipy.stats import binom  # slow to import
-
     p = 1 / (1 + math.exp(-epsilon))
-    beyond = float(binom.sf(right - 1, guesses, p))
-    if delta == 0 or right == 0:
+    if right == 0:
+        return 1.0
+    beyond = float(bdtrc(right - 1, guesses, p))
+    if delta == 0:
         return min(1.0, beyond)
-    below = np.cumsum(binom.pmf(np.arange(right - 1, -1, -1), guesses, p))
+    few = np.arange(right - 1, -1, -1)
+    ways = gammaln(guesses + 1) - gammaln(few + 1) - gammaln(guesses - few + 1)
+    below = np.cumsum(np.exp(ways - (guesses - few) * epsilon - guesses * math.log1p(math.exp(-epsilon))))
     alpha = float((below / np.arange(1, right + 1)).max())
     return min(1.0, beyond + 2 * canaries * delta * alpha)
 

@@ -27,7 +27,7 @@ from hush.privacy.views import views
 
 __all__ = ["SURE", "Audit", "Say", "Watch", "close", "cores", "of_name", "of_scheme"]
 
-QUICK, TRIALS = 2_000, 20_000  # in each world: at the end of a run, and later
+QUICK, TRIALS = 1_000, 20_000  # in each world: at the end of a run, and later
 CONFIDENCE, SURE = 0.99, 0.995  # of all trials together, and of each of the two findings of canaries
 AGAIN = "one more training"  # of the same configuration
 FILE = "canaries.bin"

@@ -189,3 +189,10 @@ def test_mistakes():
         one_run(np.arange(20.0), np.ones(20, bool), 1e-5)
     with pytest.raises(hush.Mistake, match="too few"):
         one_run(np.arange(5.0), np.ones(5, bool), 1e-5)
+
+
+def test_canary_records_are_one_client_s_alone():
+    made = task()
+    made = replace(made, split=hush.Split(made.split.rows, made.split.starts, shared=True))
+    with pytest.raises(hush.Mistake, match="one record of one client"):
+        CanaryRecords.of(made, 20, 0)

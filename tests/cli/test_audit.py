@@ -299,3 +299,11 @@ def test_mistakes(hush, runs, tmp_path):
     status, _, err = hush("audit", "mechanism", "no-such")
     assert status == 2
     assert "not known" in err
+
+
+def test_where_turns_are_public_a_canary_is_seen_in_its_own_alone(hush):
+    words = ["--data", "digits", "--clients", "400", "--features", "20", "--noise", "1", "--clip", "0.5"]
+    status, _, err = hush("run", "hush-once", *words, "--rounds", "5", "--set", "run.canaries=60", "--out", "turns")
+    assert status == 0, err
+    seen = np.frombuffer(Path("turns", "canaries.bin").read_bytes()).reshape(5, 60)
+    assert (np.count_nonzero(seen, axis=0) == 1).all()
