@@ -38,11 +38,15 @@ def grams(block: Block, x: Tensor, biased: bool, memory: int) -> Tensor:
     places = torch.from_numpy(block.places)
     with _lock:
         made = kept.made.index_select(0, places)
-        if not bool(made.all()):
-            new = (~made).nonzero().flatten()
-            kept.gram[places[new]] = _each(x[new], biased)
-            kept.made[places[new]] = True
-        return kept.gram.index_select(0, places)
+        found = kept.gram.index_select(0, places)
+    if bool(made.all()):
+        return found
+    new = (~made).nonzero().flatten()
+    found[new] = fresh = _each(x[new], biased)  # outside of the lock: other blocks make theirs at the same time
+    with _lock:
+        kept.gram[places[new]] = fresh
+        kept.made[places[new]] = True
+    return found
 
 
 def gram(rows: Tensor, biased: bool = False) -> Tensor:
