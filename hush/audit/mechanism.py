@@ -153,7 +153,7 @@ _COUNTED = (
     " times without it; the errors of the best linear test were counted"
 )
 _FITTED = "in the same rounds, the distance of the test's scores with the client and without it, in deviations"
-_MEASURED = "in one of these rounds, the deviation of the noise in the released sum, where it is least"
+_MEASURED = "in one of these rounds, the deviation of the noise in the sum, where it is least"
 _LENGTH = "in one of these rounds, the longest contribution of a client to the sum, of common and of odd updates"
 
 

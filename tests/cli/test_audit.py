@@ -192,7 +192,7 @@ def test_many_canaries_are_told_before_anything_is_trained(hush):
     assert status == 0, err
     assert "warning: 65 of 130 clients are canaries of the audit, and the model learns nothing of them: take" in err
     assert err.index("65 of 130") < err.index("1/1")
-    assert "audit: trial, distinguisher: shows epsilon 4." in out
+    assert "audit: trial, distinguisher: shows epsilon 3.7" in out
     assert "no epsilon is promised" in out
     out = " ".join(hush("privacy", "card", "few")[1].split())  # which promises nothing, and has no assumptions
     assert "Canaries 65 of the 130 clients are canaries of the audit" in out
@@ -204,7 +204,7 @@ def test_where_clients_are_too_few_for_canaries_the_code_is_tried_alone(hush):
     assert status == 0, err
     assert "canaries" not in err
     assert {one.attack for one in audits.read(Path("few"))} == {"trial, distinguisher"}
-    assert "audit: trial, distinguisher: shows epsilon 4." in out
+    assert "audit: trial, distinguisher: shows epsilon 3.7" in out
     assert hush("run", "--resume", "--out", "few")[0] == 0
 
 
