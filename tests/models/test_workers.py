@@ -38,7 +38,7 @@ def test_one_math_thread_each() -> None:
 
 
 def test_at_the_same_time() -> None:
-    both = threading.Barrier(2, timeout=10)
+    both = threading.Barrier(2, timeout=120)  # one after the other would wait for ever
     assert len(list(workers.spread(lambda _: both.wait(), range(2), 2))) == 2
 
 
