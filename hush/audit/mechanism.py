@@ -15,7 +15,6 @@ from hush.audit.chunks import AnyWorlds, Say, Spread, threads
 from hush.audit.records import RecordWorlds
 from hush.audit.trials import Trials
 from hush.audit.worlds import Worlds
-from hush.core.plain import Sum
 from hush.core.scheme import Scheme
 from hush.errors import Mistake
 from hush.models.workers import alone
@@ -98,7 +97,7 @@ def mechanism(
             share = (1 - confidence) / (2 * len(worlds.views) + 3)
             present, found = _distinguished(worlds, trials, delta, share, secret, spread, say)
             if scheme.source is not None:
-                found += _of_noise(*_as_noised(worlds, present, trials, secret, spread), delta, share, secret)
+                found += _of_noise(worlds, present, delta, share, secret)
                 wrong += [] if size is None else _of_sums(scheme, size, clients, share, secret)
     return Audit(tuple(found), tuple(wrong), trials)
 
@@ -189,16 +188,6 @@ def _scores(present: Tensor, absent: Tensor) -> tuple[Floats, Floats]:
         least = 1e-9 * float(spread.diagonal().mean()) + 1e-30
         test = torch.linalg.solve(spread + least * torch.eye(len(spread), dtype=spread.dtype), test)
     return (present[known:] @ test).numpy(), (absent[known:] @ test).numpy()
-
-
-def _as_noised(worlds: Worlds, seen: Trials, trials: int, secret: SecretSeed, spread: Spread) -> tuple[Worlds, Trials]:
-    """The trials as the noise leaves them: stages behind it may scale sum and noise alike, which shows nothing more."""
-    scheme, source = worlds.scheme, worlds.scheme.source
-    if source is None or source is scheme.stages[-1]:
-        return worlds, seen
-    stages = scheme.stages[: scheme.stages.index(source) + 1]
-    worlds = replace(worlds, scheme=replace(scheme, stages=stages, aggregator=Sum()))
-    return worlds, chunks.seen(worlds, [worlds.present], trials, secret, spread, None)[worlds.present]
 
 
 def _of_noise(worlds: Worlds, seen: Trials, delta: float, miss: float, secret: SecretSeed) -> list[Finding]:

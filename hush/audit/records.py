@@ -73,7 +73,7 @@ class RecordWorlds:
 
     def _population(self, world: World) -> Population:
         factors, classes = torch.zeros(self._records), torch.ones(self._records, dtype=torch.int64)
-        classes[1 : 1 + (self._records - 1) * 2 // 3] = 0
+        classes[1 : 1 + (self._records + 1) // 2] = 0  # as many as of class 1, the record counted, or one more
         if getattr(self.scheme.trainer, "balance", "none") == "downsample":  # whatever it says of its own reach
             factors = 1.0 - 2.0 * classes
         factors[0] = world.factor
@@ -98,8 +98,8 @@ class RecordWorlds:
 
     @cached_property
     def _records(self) -> int:
-        """As many as a batch has; a few where a batch is too small for two classes."""
-        return next((n for n in range(MOST, 3, -1) if self._sure(n)), 4)
+        """As many as a batch has, and two at least: a record has a partner where batches are balanced."""
+        return next((n for n in range(MOST, 1, -1) if self._sure(n)), 2)
 
     def _sure(self, records: int) -> bool:
         found = self.scheme.trainer.probability(torch.tensor([max(1, records)]))

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from hush.audit.trials import Given, Trials, Turn, World
 from hush.core.integers import centred
 from hush.core.memory import Kept, Memory
-from hush.core.plain import All
+from hush.core.plain import All, Sum
 from hush.core.plans import planned
 from hush.core.protocols import Stage
 from hush.core.scheme import Scheme
@@ -163,6 +163,8 @@ class Worlds:
                 found["colluding"].append(_summed(rows[:, honest], self._modulus))
             if world == self.present:
                 before = self._before(x.view(-1, self.size), block, plan).view(trials, drawn, -1)
+                if self._front is not None:
+                    released = self._front._released(self._noised(before, block, plan)[:, here], plan, secret)
                 noise.append(released - before[:, here].sum(1, dtype=torch.float64))
                 added.append(before[:, 0])
         return Trials({view: torch.cat(parts, 1) for view, parts in found.items()}, noise, added)
@@ -200,6 +202,23 @@ class Worlds:
         for stage, spec in zip(self._before_source, self.specs(plan.clip), strict=False):
             x = stage.encode(x, ClientContext(spec, plan, block.sizes, block.draws, block.memory))
         return x
+
+    @cached_property
+    def _front(self) -> "Worlds | None":
+        """As far as the source, where stages are behind it: they may scale sum and noise alike. The plan is not its."""
+        source, stages = self.scheme.source, self.scheme.stages
+        if source is None or source is stages[-1]:
+            return None
+        stages = stages[: stages.index(source) + 1]
+        return replace(self, scheme=replace(self.scheme, stages=stages, aggregator=Sum()))
+
+    def _noised(self, before: Tensor, block: Block, plan: Plan) -> Tensor:
+        """The rows with the noise of their clients, by the same draws as in the uploads themselves."""
+        source, number = self.scheme.source, len(self._before_source)
+        assert source is not None
+        spec, rows = self.specs(plan.clip)[number], before.reshape(-1, before.shape[-1]).clone()
+        found = source.encode(rows, ClientContext(spec, plan, block.sizes, block.draws, block.memory))
+        return found.view(*before.shape[:2], -1)
 
     def _released(self, rows: Tensor, plan: Plan, secret: SecretSeed) -> Tensor:
         """What the server releases in each trial.

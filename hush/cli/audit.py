@@ -62,9 +62,11 @@ def of_run(
             raise Mistake(f"{run} was audited by {known:,} trials, and fewer show less: take --trials {known} or more")
         if canaries is not None and experiment.canaries is not None:
             raise Mistake(f"{run} was trained with canaries, and its card says what they show: leave --canaries out")
+        again = None if canaries is None else _again(run, canaries)
         found = _trials(experiment, trials, workers)
-        again = [] if canaries is None else elsewhere(_canaries(run, canaries))
-        audits.add(run, [*again, *found.findings], found.wrong, found.trials)
+        audits.add(run, found.findings, found.wrong, found.trials)
+        if again is not None:
+            audits.add(run, elsewhere(_canaries(again)))
         found = replace(found, findings=audits.read(run), wrong=audits.wrong(run))
     _show(run.name, found, json)
     if not json:
@@ -106,22 +108,27 @@ def _trials(experiment: "Experiment", trials: int, workers: int | None) -> "Audi
         return of_scheme(experiment, trials, partial(cores, number=workers), say)
 
 
-def _canaries(run: Path, count: int) -> "list[Finding]":
-    """The findings of the run's training once more, with canaries, in a directory of its own."""
-    from tempfile import TemporaryDirectory
-
-    from hush.experiment import audits, config, directory, federated
+def _again(run: Path, count: int) -> "Experiment":
+    """The run's experiment with canaries."""
+    from hush.experiment import config, federated
     from hush.experiment.resolving import build
 
     if federated.stored(run) is not None:
         raise Mistake("canaries are simulated, and this run was a federation's: leave --canaries out")
-    wanted = config.over(config.read(run / "config.toml"), {"run.canaries": count}, "--canaries")
+    return build(config.over(config.read(run / "config.toml"), {"run.canaries": count}, "--canaries"))
+
+
+def _canaries(experiment: "Experiment") -> "list[Finding]":
+    """What they show in one training, in a directory of its own."""
+    from tempfile import TemporaryDirectory
+
+    from hush.experiment import audits, directory
+
     with TemporaryDirectory() as folder, counted("training with canaries") as say:
         place = Path(folder) / "run"
-        experiment = build(wanted)
         directory.open_directory(place, experiment.config, resume=False)
         for row in directory.execute(experiment, place):
-            say(row["round"], wanted.run.rounds)
+            say(row["round"], experiment.config.run.rounds)
         return [one for one in audits.read(place) if one.attack.startswith(audits.CANARY)]
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from hush.experiment.report.runs import Run
 
 QUIET = 10.0  # seconds between two lines of progress where there is no terminal
+USUAL = 0  # canaries: as many as is usual
 SOON = 2.0  # seconds before the first one, of what comes before the rounds
 WHAT, PRIVACY, TRAINING, FEDERATION, OUTPUT = "What", "Privacy", "Training", "Federation", "Output"
 
@@ -128,7 +129,7 @@ def run(
             "sampling.cohort": cohort,
             "train.rate": rate,
             "run.exact": exact or None,
-            "run.canaries": 0 if audit and "run.canaries" not in given else None,
+            "run.canaries": USUAL if audit and "run.canaries" not in given else None,
             "run.rounds": rounds,
             "run.seed": seed,
         }.items()
@@ -224,7 +225,11 @@ def _train(
     directory.open_directory(place, built.config, resume)
     if wanted.scheme.ratio is not None and built.config.scheme.ratio is None:  # given to many schemes at once, say
         notes.print(f"{wanted.scheme.name} has no ratio: it is not used", style="dim", highlight=False, markup=False)
-    for note in built.notes:
+    alone = built.config.run.canaries == USUAL and built.canaries is None
+    for note in (
+        *built.notes,
+        *(["too few clients (or records) for canaries: the code is tried alone"] if alone else []),
+    ):
         notes.print(note, style="dim", highlight=False, markup=False)
     warn(notes, planned(built))
 
@@ -259,9 +264,15 @@ def configured(experiment: str | None, options: dict[str, Any], resumed: Path | 
         base = config.read(Path(experiment))
     else:
         base = config.parse({"scheme": {"name": config.resolved(experiment)}}, "scheme")
-    if resumed is not None and (resumed / "config.toml").exists() and base.run.engine is None:
-        # Measured when the run began: measured again it might come out otherwise, and so would the last bits.
-        options = {"run.engine": config.read(resumed / "config.toml").run.engine, **options}
+    if resumed is not None and (resumed / "config.toml").exists():
+        before = config.read(resumed / "config.toml").run
+        if base.run.engine is None:
+            # Measured when the run began: measured again it might come out otherwise, and so would the last bits.
+            options = {"run.engine": before.engine, **options}
+        if options.get("run.canaries") == USUAL and before.canaries is not None:
+            options = {**options, "run.canaries": before.canaries}
+    if options.get("run.canaries") == USUAL and base.run.canaries is not None:
+        options = {**options, "run.canaries": base.run.canaries}
     return config.over(base, options, "options")
 
 

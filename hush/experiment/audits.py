@@ -41,8 +41,13 @@ def alarms(run: Path) -> list[str]:
 def sentence(run: Path) -> str:
     """What the canaries of a run showed, or where nothing is promised what showed most."""
     found = read(run)
+    if alarms(run):
+        return "more is shown than is proven: see the warnings"
+    if not found:
+        return "nothing was tried"
     one = max(found, key=lambda one: one.shown) if found[0].stated is None else found[0]
-    proven = "no epsilon is promised" if one.stated is None else f"{shown(one.stated)} is proven"
+    what = "" if _kind(one) == CANARY else " of such a trial"
+    proven = "no epsilon is promised" if one.stated is None else f"{shown(one.stated)} is proven{what}"
     if one.shown == math.inf:
         return f"{one.attack}: all is recovered, {proven}"
     least = "nothing" if one.shown < 0.01 else f"epsilon {findings.bound(one.shown)} or more"
@@ -52,19 +57,22 @@ def sentence(run: Path) -> str:
 def add(run: Path, found: Sequence[Finding], wrong: Sequence[str] = (), trials: int = 0) -> None:
     """Put canaries, or so many trials, there in place of earlier ones; the run's page shows them then.
 
-    What was an alarm gives way only to another one of the same attack and view: an audit that is repeated until it is
-    quiet has still raised it.
+    What was an alarm gives way only to one of the same attack and view that shows as much: an audit that is repeated
+    until it is quiet has still raised it.
     """
     before, kinds = _stored(run), {_kind(one) for one in found}
-    kept = [one for one in before.findings if one.alarm or _kind(one) not in kinds]
-    raised = {(one.attack, one.view) for one in kept}
-    new = [one for one in found if one.alarm or (one.attack, one.view) not in raised]
-    replaced = {(one.attack, one.view) for one in new}
-    whole = [*(one for one in kept if (one.attack, one.view) not in replaced), *new]
-    whole.sort(key=lambda one: _kind(one) != CANARY)  # which come first
+    # Alarms of a version that did not count trials may be those of a finding that is another one now.
+    lasting = {CANARY, "trial"} if before.trials else {CANARY}
+    kept = [one for one in before.findings if (one.alarm and _kind(one) in lasting) or _kind(one) not in kinds]
+    whole = {(one.attack, one.view): one for one in kept}
+    for one in found:
+        old = whole.get((one.attack, one.view))
+        if old is None or (one.alarm and one.shown >= old.shown) or not old.alarm:
+            whole[one.attack, one.view] = one
+    ordered = sorted(whole.values(), key=lambda one: _kind(one) != CANARY)  # which come first
     content = {
         "trials": max(trials, before.trials),
-        "findings": [findings.written(one) for one in whole],
+        "findings": [findings.written(one) for one in ordered],
         "wrong": list(dict.fromkeys([*before.wrong, *wrong])),
     }
     files.write(run / FILE, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
@@ -89,7 +97,10 @@ def _stored(run: Path) -> _Stored:
     try:
         content = json.loads(place.read_bytes())
         found = tuple(findings.parsed(one) for one in content["findings"])
-        return _Stored(found, tuple(str(one) for one in content.get("wrong", [])), int(content.get("trials", 0)))
+        wrong, trials = tuple(str(one) for one in content.get("wrong", [])), content.get("trials", 0)
+        if not isinstance(trials, int) or isinstance(trials, bool) or trials < 0:
+            raise ValueError(f"trials is {trials!r}")
+        return _Stored(found, wrong, trials)
     except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         why = str(error) if type(error) is ValueError else "its findings cannot be read"
         raise Mistake(

@@ -85,13 +85,13 @@ def begin() -> None:
 
 @cache
 def _pool(number: int) -> ThreadPoolExecutor:
-    _heaps(number)
+    _heaps(max(number, count(None)))
     return ThreadPoolExecutor(number, "hush", initializer=begin)
 
 
 def _heaps(number: int) -> None:
-    """As many heaps as threads that compute, where the C library is glibc: each keeps what it once held, and one more
-    for the main thread is a twentieth of a round's memory. Who set them in the environment is left alone.
+    """So many heaps where the C library is glibc, as many as cores or threads that compute: each keeps what it once
+    held, and one more for the main thread is a twentieth of a round's memory. Set in the environment they stay so.
     """
     chosen = "MALLOC_ARENA_MAX" in os.environ or "arena_max" in os.environ.get("GLIBC_TUNABLES", "")
     if not chosen and hasattr(os, "confstr") and "CS_GNU_LIBC_VERSION" in os.confstr_names:

@@ -295,6 +295,56 @@ def test_a_planted_bug_raises_the_alarm(bug: str) -> None:
     assert found.alarms, [(one.attack, one.view, one.stated, one.shown) for one in found.findings]
 
 
+@pytest.mark.parametrize("batch", [2, 3, 4, 5, 6, 7, 64])
+@pytest.mark.parametrize("stages", [(), (hush.Sign(),)])
+@pytest.mark.parametrize("bug", [HalvedOfRecords, Undoubled])
+def test_bugs_of_balanced_records_are_found_with_batches_of_any_size(bug, stages, batch: int) -> None:
+    planted = bug(**{**BATCHES, "batch": batch}, **BALANCED)
+    sound = hush.Dpsgd(**{**BATCHES, "batch": batch}, **BALANCED)
+    if bug is HalvedOfRecords or not stages:  # signs show less than is stated: too little of a factor of two
+        assert mechanism(scheme(*stages, trainer=planted), trials=TRIALS).alarms
+    assert mechanism(scheme(*stages, trainer=sound), trials=TRIALS).alarms == ()
+
+
+@dataclass(frozen=True)
+class Nothing(hush.Stage):
+    """Behind the noise, and changes nothing."""
+
+    keeps_integers: ClassVar[bool] = True
+
+    def spec(self, s):
+        return s
+
+    def encode(self, x, ctx):
+        return x
+
+    def decode(self, total, ctx):
+        return total
+
+
+class SharesOfAll(Wrong):
+    """Shares for all who were drawn, in place of those who are sure to answer."""
+
+    keeps_integers: ClassVar[bool] = True
+
+    def encode(self, x, ctx):
+        return self.sound.encode(x, replace(ctx, plan=replace(ctx.plan, floor=2 * ctx.plan.floor)))
+
+
+@pytest.mark.parametrize("behind", [(), (Nothing(),)])
+def test_noise_is_measured_by_the_plan_of_the_scheme_itself(behind) -> None:
+    """Whatever stands behind it: how many clients may drop out decides how much noise each adds."""
+    terms = {"sampling": hush.Poisson(0.01, floor=3, dropout=0.05), "aggregator": hush.SecureSum()}
+    sound = mechanism(scheme(*WHOLE, *behind, **terms), trials=TRIALS)
+    assert sound.alarms == ()
+    bare = mechanism(scheme(*WHOLE, **terms), trials=TRIALS)
+    of_noise = [next(one for one in found.findings if one.attack == "noise") for found in (sound, bare)]
+    assert of_noise[0].stated == of_noise[1].stated
+    assert of_noise[0].shown == of_noise[1].shown
+    planted = mechanism(scheme(*WHOLE[:3], SharesOfAll(WHOLE[3]), *behind, **terms), trials=TRIALS)
+    assert any(one.attack == "noise" and one.alarm for one in planted.findings)
+
+
 def test_a_sum_that_wraps_is_found_where_its_noise_is_sound() -> None:
     """A few bits too few: single clients fit, and a cohort that agrees does not."""
     stages = (hush.Clip(1.0), hush.Rotate(0), hush.Quantise(16, 9), hush.IntegerNoise(1.2))

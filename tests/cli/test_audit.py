@@ -104,6 +104,11 @@ def test_audit_of_a_run_later(hush, runs):
     status, out, err = hush("audit", runs / "open", "--trials", "400")
     assert (status, out) == (2, "")
     assert err.endswith("open was audited by 2,000 trials, and fewer show less: take --trials 2000 or more\n")
+    before = (runs / "open" / "audit.json").read_bytes()
+    status, out, err = hush("audit", runs / "open", "--trials", "3000", "--canaries", "201")
+    assert (status, out) == (2, "")
+    assert "canaries=201 of 200 clients" in err
+    assert (runs / "open" / "audit.json").read_bytes() == before
     status, out, err = hush("audit", runs / "client", "--canaries", "40")
     assert (status, out) == (2, "")
     assert err.endswith("was trained with canaries, and its card says what they show: leave --canaries out\n")
@@ -202,10 +207,22 @@ def test_where_clients_are_too_few_for_canaries_the_code_is_tried_alone(hush):
     words = ["--data", "digits", "--model", "mlp", "--clients", "130", "--cohort", "40", "--rounds", "1", "--audit"]
     status, out, err = hush("run", "two-bit", *words, "--set", "run.workers=1", "--out", "few")
     assert status == 0, err
-    assert "canaries" not in err
+    assert "too few clients (or records) for canaries: the code is tried alone" in err
     assert {one.attack for one in audits.read(Path("few"))} == {"trial, distinguisher"}
     assert "audit: trial, distinguisher: shows epsilon 3.7" in out
     assert hush("run", "--resume", "--out", "few")[0] == 0
+
+
+def test_audit_leaves_the_number_of_canaries_that_a_run_has(hush):
+    words = ["two-bit", "--data", "digits", "--model", "mlp", "--clients", "300", "--cohort", "40", "--rounds", "1"]
+    words += ["--set", "run.workers=1"]
+    assert hush("run", *words, "--set", "run.canaries=40", "--audit", "--out", "a")[0] == 0
+    for resumed in ([], words):
+        status, _, err = hush("run", *resumed, "--resume", "--out", "a", "--audit")
+        assert status == 0, err
+    shutil.copy(Path("a", "config.toml"), "b.toml")
+    assert hush("run", "b.toml", "--audit", "--out", "b")[0] == 0
+    assert "canaries = 40" in Path("b", "config.toml").read_text()
 
 
 def test_rows_behind_features_are_not_attacked(hush):

@@ -43,10 +43,30 @@ def test_an_alarm_stays_whatever_comes_after_it(tmp_path):
     louder = replace(loud, shown=3.0)
     audits.add(tmp_path, [louder])
     assert audits.read(tmp_path) == (canaries, louder)
+    audits.add(tmp_path, [loud])
+    assert audits.read(tmp_path) == (canaries, louder)
+    assert audits.sentence(tmp_path) == "more is shown than is proven: see the warnings"
+
+
+def test_an_alarm_of_trials_that_nobody_counted_gives_way(tmp_path):
+    """Of a version before, whose finding may be another one now."""
+    audits.add(tmp_path, [replace(FOUND[0], shown=1.6)])
+    audits.add(tmp_path, [FOUND[0]], trials=1000)
+    assert audits.read(tmp_path) == FOUND[:1]
+
+
+def test_a_sentence_says_what_is_proven_of(tmp_path):
+    assert audits.sentence(tmp_path) == "nothing was tried"
+    audits.add(tmp_path, FOUND[:1])
+    assert audits.sentence(tmp_path) == "mechanism: shows epsilon 0.90 or more, 1.50 is proven of such a trial"
 
 
 def cut(text: str) -> str:
     return text[: len(text) // 2]
+
+
+def uncounted(text: str) -> str:
+    return text.replace('"trials": 0', '"trials": 1e400')
 
 
 def without_words(text: str) -> str:
@@ -57,7 +77,7 @@ def without_words(text: str) -> str:
 
 @pytest.mark.parametrize(
     "damage",
-    [cut, without_words, lambda _: "[]", lambda _: "{}", lambda _: '{"findings": 3}', lambda _: "[" * 10**5],
+    [cut, without_words, uncounted, lambda _: "[]", lambda _: "{}", lambda _: '{"findings": 3}', lambda _: "[" * 10**5],
 )
 def test_a_damaged_file_is_refused_in_one_sentence(tmp_path: Path, damage):
     audits.add(tmp_path, FOUND)
