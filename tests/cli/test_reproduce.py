@@ -363,6 +363,18 @@ def test_without_experiments_it_is_told(tmp_path):
         plan.papers(tmp_path)
 
 
+def test_a_row_that_a_table_leaves_out_is_that_of_another_with_the_same_setting():
+    folder = Path(__file__).parents[2] / "experiments"
+    for table, row, other in (("u-table1", "fl-top-dp@0.1%", "u-table8"), ("u-table2", "fl-top-dp@0.5%", "u-table9")):
+        (found,) = plan.chosen(plan.find(folder, table), [row])
+        assert (found.name, found.table.name) == (row, other)
+        assert found.published["accuracy" if table == "u-table1" else "balanced"]
+    (own,) = plan.chosen(plan.find(folder, "u-table1"), ["fl-top-dp@0.5%"])
+    assert own.table.name == "u-table1"
+    with pytest.raises(Mistake, match="'fl-top-dp@0.7%' is not in u-table1"):
+        plan.chosen(plan.find(folder, "u-table1"), ["fl-top-dp@0.7%"])
+
+
 def test_every_row_of_the_papers_has_a_configuration():
     """Each is one that `hush run` would take; nothing is loaded."""
     rows = 0

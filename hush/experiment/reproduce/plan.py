@@ -165,13 +165,18 @@ def find(folder: Path, name: str) -> Table:
 
 
 def chosen(table: Table, names: list[str]) -> tuple[Row, ...]:
-    """The rows of these names, several in one word by commas; all without any."""
+    """The rows of these names, several in one word by commas; all without any.
+
+    A row that the table leaves out may be another's of the paper, of the same setting: ratios are spread over several.
+    """
     wanted = [name for word in names for name in word.split(",") if name]
     known = {row.name: row for row in table.rows}
+    alike = [one for one in table.paper.tables if (one.setting, one.kind) == (table.setting, table.kind)]
+    others = {row.name: row for one in alike for row in one.rows} | known
     for name in wanted:
-        if name not in known:
+        if name not in others:
             raise Mistake(f"row {name!r} is not in {table.name}: choose from {', '.join(known)}")
-    return tuple(known[name] for name in wanted) if wanted else table.rows
+    return tuple(others[name] for name in wanted) if wanted else table.rows
 
 
 def _first(name: str) -> str:
