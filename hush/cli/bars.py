@@ -3,11 +3,18 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.status import Status
+
+from hush.experiment.parallel import facts as measured_of
+from hush.privacy.shown import shown
 
 QUIET = 30.0  # seconds between two lines of a log
+EVERY = 10.0  # the same of one training
 SOON = 2.0  # seconds before the first one, of a count
 Count = Callable[[int, int], None]  # how many of how many are done
 Say = Callable[[str, str, int, int], None]  # of a run: its name, what it does, how many rounds of how many are done
@@ -19,14 +26,7 @@ def bars(total: int) -> Iterator[Say]:
     notes = Console(stderr=True)
     known: dict[str, TaskID] = {}
     reported: dict[str, float] = {}
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[facts]}"),
-        console=notes,
-    ) as progress:
+    with bar(notes) as progress:
         whole = progress.add_task("runs", total=total, facts="")
 
         def say(name: str, facts: str, done: int, total: int) -> None:
@@ -63,3 +63,40 @@ def counted(what: str) -> Iterator[Count]:
     with Progress(*columns, console=notes, transient=True) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def told(notes: Console, status: Status) -> Callable[[str], None]:
+    """Says a sentence: on a terminal in place of the one before, in a log as a line now and then."""
+    due = time.monotonic() + SOON
+
+    def say(sentence: str) -> None:
+        nonlocal due
+        if notes.is_terminal:
+            status.update(escape(sentence))
+        elif time.monotonic() > due:
+            notes.print(sentence, highlight=False, markup=False, soft_wrap=True)
+            due = time.monotonic() + EVERY
+
+    return say
+
+
+def bar(console: Console) -> Progress:
+    """The bar of a training, with what it says beside its length."""
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[facts]}"),
+        console=console,
+    )
+
+
+def facts_of(row: dict[str, Any]) -> str:
+    """What the bar says besides its length."""
+    spent = row["epsilon"]["model"]
+    words = [f"{row['seconds']:.1f} s/round"]
+    measured = measured_of(row, row["measure"])
+    words += [measured] if measured else []
+    words.append("no guarantee" if isinstance(spent, str) else f"epsilon {shown(spent)}")
+    return "  ".join(words)

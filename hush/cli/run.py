@@ -2,30 +2,25 @@
 
 import json as json_module
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.status import Status
 
+from hush.cli import bars
 from hush.cli.audit import ALARM
+from hush.cli.bars import bar, facts_of, told
 from hush.errors import Mistake, Stopped
 from hush.experiment import config, listing
-from hush.experiment.parallel import facts
 from hush.experiment.settings import SETTINGS, Config
 from hush.experiment.trackers import feed
-from hush.privacy.shown import shown
 
 if TYPE_CHECKING:
     from hush.experiment.report.runs import Run
 
-QUIET = 10.0  # seconds between two lines of progress where there is no terminal
 USUAL = 0  # canaries: as many as is usual
-SOON = 2.0  # seconds before the first one, of what comes before the rounds
 WHAT, PRIVACY, TRAINING, FEDERATION, OUTPUT = "What", "Privacy", "Training", "Federation", "Output"
 
 
@@ -221,7 +216,7 @@ def _train(
 
     notes = Console(stderr=True)
     with notes.status("loading the data and resolving the settings") as status:
-        built = build(wanted, _said(notes, status))
+        built = build(wanted, told(notes, status))
     directory.open_directory(place, built.config, resume)
     if wanted.scheme.ratio is not None and built.config.scheme.ratio is None:  # given to many schemes at once, say
         notes.print(f"{wanted.scheme.name} has no ratio: it is not used", style="dim", highlight=False, markup=False)
@@ -243,7 +238,9 @@ def _train(
         for row in directory.execute(built, place, same_cpu, say, cluster=cluster):
             logged.put(row)
             progress.update(task, completed=row["round"], facts=facts_of(row))
-            if not notes.is_terminal and time.monotonic() - reported > QUIET:  # a log has no bar: a line now and then
+            if (
+                not notes.is_terminal and time.monotonic() - reported > bars.EVERY
+            ):  # a log has no bar: a line now and then
                 notes.print(f"round {row['round']} of {total}  {facts_of(row)}", highlight=False)
                 reported = time.monotonic()
         progress.update(task, completed=total)
@@ -286,40 +283,3 @@ def _free(folder: Path, wanted: Config) -> Path:
     name = f"{short(wanted.scheme.name)}-{Path(wanted.data.name).name.split('.')[0]}"
     candidates = (folder / (name if n == 1 else f"{name}-{n}") for n in range(1, 10**6))
     return next(path for path in candidates if not path.exists())
-
-
-def _said(notes: Console, status: Status) -> Callable[[str], None]:
-    """Says a sentence: on a terminal in place of the one before, in a log as a line now and then."""
-    due = time.monotonic() + SOON
-
-    def say(sentence: str) -> None:
-        nonlocal due
-        if notes.is_terminal:
-            status.update(escape(sentence))
-        elif time.monotonic() > due:
-            notes.print(sentence, highlight=False, markup=False, soft_wrap=True)
-            due = time.monotonic() + QUIET
-
-    return say
-
-
-def bar(console: Console) -> Progress:
-    """The bar of a training, with what it says beside its length."""
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[facts]}"),
-        console=console,
-    )
-
-
-def facts_of(row: dict[str, Any]) -> str:
-    """What the bar says besides its length."""
-    spent = row["epsilon"]["model"]
-    words = [f"{row['seconds']:.1f} s/round"]
-    measured = facts(row, row["measure"])
-    words += [measured] if measured else []
-    words.append("no guarantee" if isinstance(spent, str) else f"epsilon {shown(spent)}")
-    return "  ".join(words)

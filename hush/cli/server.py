@@ -7,8 +7,9 @@ import typer
 from rich.console import Console
 
 from hush import __version__
+from hush.cli.bars import bar, facts_of
 from hush.cli.log import logger
-from hush.cli.run import bar, configured, facts_of, short, warn
+from hush.cli.run import configured, short, warn
 from hush.cli.signals import stop_once
 from hush.errors import Mistake, Stopped
 from hush.experiment import config

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hush.cli import run
+from hush.cli import bars
 from hush.models.features import front
 
 WORDS = ["hush-tiny", "--data", "own.npz", "--clients", "60", "--noise", "1", "--delta", "1e-3", "--rounds", "2"]
@@ -25,8 +25,8 @@ def few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("few")
 def test_features_are_told_and_the_cache_is_silent(hush, monkeypatch):
     """Counted over all parts of the set; on standard error, with --json as well."""
-    monkeypatch.setattr(run, "SOON", 0.0)
-    monkeypatch.setattr(run, "QUIET", 0.0)
+    monkeypatch.setattr(bars, "SOON", 0.0)
+    monkeypatch.setattr(bars, "EVERY", 0.0)
     status, out, err = hush("run", *WORDS, "--out", "a", "--json")
     assert status == 0, err
     assert out.count("\n") == 1
@@ -43,7 +43,7 @@ def test_features_are_told_and_the_cache_is_silent(hush, monkeypatch):
 
 @pytest.mark.usefixtures("few")
 def test_what_is_quick_is_silent(hush, monkeypatch):
-    monkeypatch.setattr(run, "SOON", 3600.0)
+    monkeypatch.setattr(bars, "SOON", 3600.0)
     status, _, err = hush("run", *WORDS, "--out", "a")
     assert status == 0, err
     assert "of own:" not in err
