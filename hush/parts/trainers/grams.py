@@ -4,6 +4,7 @@ import threading
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -30,7 +31,7 @@ _lock = threading.Lock()
 def grams(block: Block, x: Tensor, biased: bool, memory: int) -> Tensor:
     """X_k X_k' of all rows of each client, in float64, with a column of ones where `biased`.
 
-    Each is made by itself, so that its bits do not depend on who else is in the block, or on what was kept.
+    Each is made by a call of its own, so that its bits do not depend on who else is in the block, or on what was kept.
     """
     kept = _store(block, x.shape[1], biased, memory)
     if kept is None:
@@ -42,7 +43,7 @@ def grams(block: Block, x: Tensor, biased: bool, memory: int) -> Tensor:
     if bool(made.all()):
         return found
     new = (~made).nonzero().flatten()
-    found[new] = fresh = _each(x[new], biased)  # outside of the lock: other blocks make theirs at the same time
+    found[new] = fresh = _each(x.index_select(0, new), biased)  # outside of the lock: other blocks make theirs at the same time
     with _lock:
         kept.gram[places[new]] = fresh
         kept.made[places[new]] = True
@@ -56,12 +57,16 @@ def gram(rows: Tensor, biased: bool = False) -> Tensor:
 
 
 def _each(x: Tensor, biased: bool) -> Tensor:
-    """Of each client by itself, by the same call on numbers that begin at the same place of a line of the cache."""
+    """Of each client by the same call on numbers that begin at the same place of a line of the cache.
+
+    numpy's product of matrices calls BLAS for one after the other, without Python and its lock in between, and takes
+    half the product where the second is the first one transposed. torch.bmm may take several together.
+    """
     clients, rows, width = x.shape
     wide = torch.empty(clients, -(-rows * width // LINE) * LINE, dtype=torch.float64)[:, : rows * width]
-    found = torch.empty(clients, rows, rows, dtype=torch.float64)
-    for each, out in zip(wide.copy_(x.flatten(1)).view(x.shape).unbind(), found.unbind(), strict=True):
-        torch.mm(each, each.t(), out=out)
+    own = wide.copy_(x.flatten(1)).view(x.shape).numpy()
+    with np.errstate(all="ignore"):  # rows that are not finite: who uses the matrix looks at that
+        found = torch.from_numpy(np.matmul(own, own.transpose(0, 2, 1)))
     return found.add_(1) if biased else found
 
 
