@@ -4,22 +4,20 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
-from scipy.special import chdtri, ndtri
+from scipy.special import ndtri
 from torch import Tensor
 
 from hush.audit import chunks
 from hush.audit.bounds import Floats, gaussian_bound, lower_bound
 from hush.audit.chunks import AnyWorlds, Say, Spread, threads
+from hush.audit.noise import of_noise
 from hush.audit.records import RecordWorlds
 from hush.audit.trials import Trials
 from hush.audit.worlds import Worlds
 from hush.core.scheme import Scheme
 from hush.errors import Mistake
 from hush.models.workers import alone
-from hush.privacy.accountants import gaussian_epsilon
-from hush.privacy.events import replaced
 from hush.privacy.facts import Finding
 from hush.random.seeds import SecretSeed
 
@@ -33,7 +31,6 @@ SUMS, LARGE = 4, 100  # trials of whole sums, of so many clients at most
 BULK = 2**25  # numbers of whole sums at most, a gigabyte: of large models fewer trials, then fewer clients
 MEDIAN = 0.6745  # of the absolute value of a normal number
 NORMAL = "the scores are normal"
-DEVIATION = "the noise is normal"
 
 
 @dataclass(frozen=True)
@@ -97,7 +94,7 @@ def mechanism(
             share = (1 - confidence) / (2 * len(worlds.views) + 3)
             present, found = _distinguished(worlds, trials, delta, share, secret, spread, say)
             if scheme.source is not None:
-                found += _of_noise(worlds, present, delta, share, secret)
+                found += of_noise(worlds, present, delta, share, secret)
                 wrong += [] if size is None else _of_sums(scheme, size, clients, share, secret)
     return Audit(tuple(found), tuple(wrong), trials)
 
@@ -152,8 +149,6 @@ _COUNTED = (
     " times without it; the errors of the best linear test were counted"
 )
 _FITTED = "in the same rounds, the distance of the test's scores with the client and without it, in deviations"
-_MEASURED = "in one of these rounds, the deviation of the noise in the sum, where it is least"
-_LENGTH = "in one of these rounds, the longest contribution of a client to the sum, of common and of odd updates"
 
 
 def _bounded(scheme: Scheme) -> Scheme:
@@ -188,51 +183,6 @@ def _scores(present: Tensor, absent: Tensor) -> tuple[Floats, Floats]:
         least = 1e-9 * float(spread.diagonal().mean()) + 1e-30
         test = torch.linalg.solve(spread + least * torch.eye(len(spread), dtype=spread.dtype), test)
     return (present[known:] @ test).numpy(), (absent[known:] @ test).numpy()
-
-
-def _of_noise(worlds: Worlds, seen: Trials, delta: float, miss: float, secret: SecretSeed) -> list[Finding]:
-    """Whether the noise is as large as it counts for, and no client adds more than its bound, turn by turn."""
-    source, found = worlds.scheme.source, []
-    assert source is not None
-    odd = worlds.odd(secret).double().norm(dim=1)
-    moved = replaced(worlds.scheme.sampling.kind)
-    for turn, noise, added in zip(worlds.turns, seen.noise, seen.added, strict=True):
-        plan = worlds.plan(turn, worlds.cohort)
-        spec = worlds.specs(plan.clip)[worlds.scheme.stages.index(source)]
-        worth = source.multipliers(spec, plan, worlds.cohort).model
-        stated = gaussian_epsilon(moved / worth, delta)
-        tries = miss / (len(worlds.turns) * (noise.shape[1] + 1))
-        deviation = _deviation(noise.numpy(), tries) / spec.l2
-        longest = max(float(odd.max()), float(added.double().norm(dim=1).max()))
-        for attack, mu, words in (
-            ("noise", moved / deviation if deviation else math.inf, _MEASURED),
-            ("bound", moved * longest / spec.l2 / worth, _LENGTH),
-        ):
-            shown = gaussian_epsilon(mu, delta) if math.isfinite(mu) else math.inf
-            found.append(Finding(attack, "model", stated, shown, delta, 1 - miss, DEVIATION, words))
-    return [max((one for one in found if one.attack == attack), key=_excess) for attack in ("noise", "bound")]
-
-
-def _excess(found: Finding) -> float:
-    return found.shown - (found.stated or 0.0)
-
-
-def _deviation(noise: Floats, miss: float) -> float:
-    """What the deviation is at most: of the number that has least, and of all together.
-
-    A sum of n squares over their mean is taken as chi-squared of 2 n / v degrees of freedom, v being the variance of
-    a square over its mean squared: 2, and n degrees, for normal noise.
-    """
-    squares = np.square(noise)
-    limits = []
-    for sums, one in ((squares.mean(0), squares), (squares.mean(), squares.mean(1))):
-        least = float(np.min(sums))
-        if least == 0:
-            return 0.0
-        varied = max(float(np.var(one / one.mean(0))), 2.0 / noise.shape[1])
-        degrees = 2 * len(noise) / varied
-        limits.append(least * degrees / float(chdtri(degrees, 1 - miss)))
-    return math.sqrt(min(limits))
 
 
 def _of_sums(scheme: Scheme, size: int, clients: int, miss: float, secret: SecretSeed) -> Iterator[str]:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from hush.audit.trials import Given, Trials, Turn, World
+from hush.core import sums
 from hush.core.integers import centred
 from hush.core.memory import Kept, Memory
 from hush.core.plain import All, Sum
@@ -168,6 +169,21 @@ class Worlds:
                 noise.append(released - before[:, here].sum(1, dtype=torch.float64))
                 added.append(before[:, 0])
         return Trials({view: torch.cat(parts, 1) for view, parts in found.items()}, noise, added)
+
+    def at_once(self, secret: SecretSeed) -> list[Tensor]:
+        """Turn by turn, the noise of one sum as a simulation draws it, once for all clients: see hush.core.sums.
+
+        None where each client draws its own all the same. Those who drop out are completed as ever.
+        """
+        scheme, source = self.scheme, self.scheme.source
+        first, front, found = sums.addable(scheme), (self._front or self).scheme, []
+        if source is None or first is None or first > scheme.stages.index(source):
+            return []
+        for turn in self.turns:
+            plan, present = self.plan(turn, self.cohort), self.cohort - turn.lost
+            total = Total(sums.together(front, plan, present, secret)[0], present, float(present))
+            found.append(front.released(plan, total, secret).body.double())
+        return found
 
     def _silent(self, block: Block, plan: Plan) -> Tensor:
         """Of clients that add nothing to the sum but their noise: not even to the count of an adaptive clip."""

@@ -94,6 +94,34 @@ class SeedReused(Wrong):
         return self.sound.encode(x, replace(ctx, plan=replace(ctx.plan, round=1)))
 
 
+class HalvedAtOnce(hush.Noise):
+    """Sound shares; half of the noise where it is drawn once for a whole sum."""
+
+    def together(self, x, ctx, clients):
+        return hush.Noise(self.multiplier / 2).together(x, ctx, clients)
+
+
+class OneForAllAtOnce(hush.Noise):
+    """There, one draw for all numbers."""
+
+    def together(self, x, ctx, clients):
+        return x + super().together(torch.zeros_like(x), ctx, clients)[:, :1]
+
+
+class SeedReusedAtOnce(hush.Noise):
+    """There, the same draws in each round."""
+
+    def together(self, x, ctx, clients):
+        return super().together(x, replace(ctx, plan=replace(ctx.plan, round=1)), clients)
+
+
+class IntegersAtOnce(hush.IntegerNoise):
+    """There, the noise of one client for all."""
+
+    def together(self, x, ctx, clients):
+        return super().together(x, ctx, 1)
+
+
 class ServerSeedReused(Wrong):
     shared: ClassVar[bool] = False
 
@@ -243,6 +271,10 @@ PLANTED = {
     "one draw for two numbers": scheme(hush.Clip(1.0), InPairs()),
     "a seed reused over rounds": scheme(hush.Clip(1.0), SeedReused()),
     "the server's seed reused over rounds": scheme(hush.Clip(1.0), ServerSeedReused(hush.ServerNoise(1.2))),
+    "noise halved where it is drawn once": scheme(hush.Clip(1.0), HalvedAtOnce(1.2)),
+    "one draw for all numbers where it is drawn once": scheme(hush.Clip(1.0), OneForAllAtOnce(1.2)),
+    "a seed reused over rounds where it is drawn once": scheme(hush.Clip(1.0), SeedReusedAtOnce(1.2)),
+    "integer noise of one client where it is drawn once": scheme(*WHOLE[:3], IntegersAtOnce(1.2)),
     "weights not uniform": scheme(hush.Clip(1.0), WeighUneven(), NOISE),
     "noise before compression with the wrong sensitivity": scheme(hush.Clip(1.0), NoiseThenCompress(), PairsBehind()),
     "a dropout that takes its noise along": scheme(hush.Clip(1.0), TakesNoiseAlong()),
@@ -340,7 +372,7 @@ def test_noise_is_measured_by_the_plan_of_the_scheme_itself(behind) -> None:
     bare = mechanism(scheme(*WHOLE, **terms), trials=TRIALS)
     of_noise = [next(one for one in found.findings if one.attack == "noise") for found in (sound, bare)]
     assert of_noise[0].stated == of_noise[1].stated
-    assert of_noise[0].shown == of_noise[1].shown
+    assert of_noise[0].shown == pytest.approx(of_noise[1].shown, rel=5e-3)  # drawn in one way more, or not
     planted = mechanism(scheme(*WHOLE[:3], SharesOfAll(WHOLE[3]), *behind, **terms), trials=TRIALS)
     assert any(one.attack == "noise" and one.alarm for one in planted.findings)
 
