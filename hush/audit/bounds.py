@@ -17,6 +17,7 @@ from hush.privacy.accountants import gaussian_epsilon
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 
+SKEWED = 0.2  # so much skewness may be that of sums of a few discrete numbers
 GRID = 100  # thresholds that are tried in each tail of each world; they cost no confidence
 EVENTS = ((True, True), (False, True), (True, False), (False, False))  # above the threshold?  likelier if present?
 
@@ -62,9 +63,12 @@ def gaussian_bound(present: Floats, absent: Floats, delta: float, confidence: fl
 
     Guarantee: where scores are normal and all trials independent, it exceeds epsilon with a probability of about
     1 - confidence: the interval of the distance is that of large samples, and one-sided. It is far nearer to the truth
-    than `lower_bound`, whose events must be counted, and says nothing where scores are not normal.
+    than `lower_bound`, whose events must be counted, and says nothing where scores are not normal: it is 0 where those
+    of one world reach further towards the other than away from it, as of signs that hardly ever change.
     """
     _check(present, absent, delta, confidence)
+    if _leans(-present) or _leans(absent):
+        return 0.0
     spread = max(float(present.std(ddof=1)), float(absent.std(ddof=1)))
     gap = float(present.mean() - absent.mean())
     if gap <= 0:
@@ -77,6 +81,16 @@ def gaussian_bound(present: Floats, absent: Floats, delta: float, confidence: fl
     if least == 0:
         return 0.0
     return gaussian_epsilon(least, delta) if delta > 0 else math.inf
+
+
+def _leans(scores: Floats) -> bool:
+    """Whether the upper tail is longer than that of normal numbers: by the skewness, beyond three of its errors."""
+    rest = scores - scores.mean()
+    variance = float(np.square(rest).mean())
+    if variance == 0:
+        return False
+    skewness = float((rest**3).mean()) / math.pow(variance, 1.5)
+    return skewness > max(SKEWED, 3 * math.sqrt(6 / len(scores)))
 
 
 class _Worlds(NamedTuple):

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from scipy.special import ndtri
 from torch import Tensor
@@ -15,6 +16,7 @@ from hush.audit.noise import of_noise
 from hush.audit.records import RecordWorlds
 from hush.audit.trials import Trials
 from hush.audit.worlds import Worlds
+from hush.core.packing import FLOATS
 from hush.core.scheme import Scheme
 from hush.errors import Mistake
 from hush.models.workers import alone
@@ -30,6 +32,7 @@ WIDE = 1024  # numbers that an adversary sees of a trial, up to which the best l
 SUMS, LARGE = 4, 100  # trials of whole sums, of so many clients at most
 BULK = 2**25  # numbers of whole sums at most, a gigabyte: of large models fewer trials, then fewer clients
 MEDIAN = 0.6745  # of the absolute value of a normal number
+TIED = 0.05  # of scores that are alike: beyond, integers are not nearly normal
 NORMAL = "the scores are normal"
 
 
@@ -130,6 +133,7 @@ def _distinguished(
 ) -> tuple[Trials, list[Finding]]:
     """What is seen where the client takes part, and how well each view distinguishes that from its other world."""
     stated, others = worlds.stated(delta), {view: worlds.absent(view) for view in worlds.views}
+    floats = worlds.scheme.specs(worlds.size)[-1].form == FLOATS
     needed = [worlds.present, *dict.fromkeys(others.values())]
     runs = chunks.seen(worlds, needed, trials, secret, spread, say)
     found = []
@@ -139,7 +143,9 @@ def _distinguished(
         shown = lower_bound(present, absent, delta, 1 - miss).epsilon
         found.append(Finding("distinguisher", *what, shown, delta, 1 - miss, None, _COUNTED))
         if stated[view] is not None:
-            shown = gaussian_bound(present, absent, delta, 1 - miss)
+            # Signs that hardly ever change are no sign of missing noise; floats that do not change are.
+            fits = floats or max(_commonest(present), _commonest(absent)) <= TIED
+            shown = gaussian_bound(present, absent, delta, 1 - miss) if fits else 0.0
             found.append(Finding("normal fit", *what, shown, delta, 1 - miss, NORMAL, _FITTED))
     return runs[worlds.present], found
 
@@ -149,6 +155,13 @@ _COUNTED = (
     " times without it; the errors of the best linear test were counted"
 )
 _FITTED = "in the same rounds, the distance of the test's scores with the client and without it, in deviations"
+
+
+def _commonest(scores: Floats) -> float:
+    """The fraction of scores that are the most frequent one, or as near to it as a product's rounding."""
+    ranked = np.sort(scores)
+    steps = np.flatnonzero(np.diff(ranked) > 1e-9 * np.abs(ranked).max()) + 1
+    return float(np.diff([0, *steps, len(ranked)]).max()) / len(ranked)
 
 
 def _bounded(scheme: Scheme) -> Scheme:

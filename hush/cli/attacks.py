@@ -32,11 +32,14 @@ def built(run: Path) -> "Experiment":
     if found.card is None:
         raise Mistake(f"{run} has no card, which says what is proven: restore privacy.json from a copy")
     from hush.experiment import config, federated
+    from hush.experiment.fingerprint import unchanged
     from hush.experiment.resolving import build
 
     wanted = config.read(run / "config.toml")
     with Console(stderr=True).status("loading the data and resolving the settings"):
-        return federated.rebuilt(run, wanted, lambda line: None) or build(wanted)
+        made = federated.rebuilt(run, wanted, lambda line: None) or build(wanted)
+        unchanged(made, run)
+    return made
 
 
 def inversion(

@@ -64,9 +64,13 @@ def of_run(
             raise Mistake(f"{run} was trained with canaries, and its card says what they show: leave --canaries out")
         again = None if canaries is None else _again(run, canaries)
         found = _trials(experiment, trials, workers)
-        audits.add(run, found.findings, found.wrong, found.trials)
-        if again is not None:
-            audits.add(run, elsewhere(_canaries(again)))
+        canary = [] if again is None else elsewhere(_canaries(again))
+        try:
+            audits.add(run, found.findings, found.wrong, found.trials)
+            if canary:
+                audits.add(run, canary)
+        except OSError as error:
+            raise Mistake(f"{run} cannot be written ({error.strerror}): make it writable, or work on a copy") from None
         found = replace(found, findings=audits.read(run), wrong=audits.wrong(run))
     _show(run.name, found, json)
     if not json:

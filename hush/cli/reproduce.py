@@ -98,7 +98,8 @@ def _run(
     if json:
         print(encoder.dumps({"rows": [line.plain() for line in made], "failed": failed}, allow_nan=False))
     else:
-        _show(f"{found.title}: {found.measure}", [line.brief() for line in made])
+        titles = dict.fromkeys(row.table.title for row in wanted)
+        _show(f"{'; '.join(titles)}: {found.measure}", [line.brief() for line in made])
     if failed:
         first = next(iter(failed))
         more = f" ({len(failed) - 1} more failed)" if len(failed) > 1 else ""

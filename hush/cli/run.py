@@ -124,7 +124,6 @@ def run(
             "sampling.cohort": cohort,
             "train.rate": rate,
             "run.exact": exact or None,
-            "run.canaries": USUAL if audit and "run.canaries" not in given else None,
             "run.rounds": rounds,
             "run.seed": seed,
         }.items()
@@ -138,7 +137,7 @@ def run(
     if same_cpu and not resume:
         raise Mistake("--same-cpu is for a run that goes on: add --resume, or leave it out")
     feed.check(trackers := log_to or [])
-    wanted = configured(experiment, options, out if resume else None)
+    wanted = configured(experiment, options, out if resume else None, audit)
     if resume and out is not None and experiment is not None and not (out / "config.toml").exists():
         Console(stderr=True).print(f"{out} holds no run yet: a new one begins there", style="dim", highlight=False)
     from hush.experiment import audits, own  # torch is slow to import: a wrong option is reported before
@@ -247,8 +246,14 @@ def _train(
     logged.close()
 
 
-def configured(experiment: str | None, options: dict[str, Any], resumed: Path | None = None) -> Config:
-    """The file or the scheme's name, with the options over it; --resume alone takes the run's own."""
+def configured(
+    experiment: str | None, options: dict[str, Any], resumed: Path | None = None, audit: bool = False
+) -> Config:
+    """The file or the scheme's name, with the options over it; --resume alone takes the run's own.
+
+    audit: with canaries, as many as the run that is resumed or the file has, or as is usual.
+    """
+    canaries = None
     if experiment is None:
         if resumed is not None and not (resumed / "config.toml").exists():
             raise Mistake(f"{resumed} holds no run to resume: correct --out, or name a scheme to begin one")
@@ -266,10 +271,10 @@ def configured(experiment: str | None, options: dict[str, Any], resumed: Path | 
         if base.run.engine is None:
             # Measured when the run began: measured again it might come out otherwise, and so would the last bits.
             options = {"run.engine": before.engine, **options}
-        if options.get("run.canaries") == USUAL and before.canaries is not None:
-            options = {**options, "run.canaries": before.canaries}
-    if options.get("run.canaries") == USUAL and base.run.canaries is not None:
-        options = {**options, "run.canaries": base.run.canaries}
+        canaries = before.canaries
+    if audit:
+        known = (canaries, base.run.canaries)
+        options = {"run.canaries": next((one for one in known if one is not None), USUAL), **options}
     return config.over(base, options, "options")
 
 

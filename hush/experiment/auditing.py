@@ -1,6 +1,6 @@
 """Audits of a run: trials of its scheme's own code, and what its canaries show."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -33,14 +33,22 @@ AGAIN = "one more training"  # of the same configuration
 FILE = "canaries.bin"
 
 
-def close(experiment: Experiment, path: Path, state: State, events: Sequence[Event], watch: "Watch | None") -> None:
+def close(
+    experiment: Experiment,
+    path: Path,
+    state: State,
+    events: Sequence[Event],
+    watch: "Watch | None",
+    tell: Callable[[str], None],
+) -> None:
     """The audits of a run that asked for them, beside its card: its canaries, where it has any, and quick trials."""
     if watch is not None and watch.clients.canaries.attack not in [one.attack for one in audits.read(path)]:
         delta, canaries = experiment.config.scheme.delta or DELTA, watch.clients.canaries
         stated = views(events, state.participation, delta, experiment.config.scheme.accountant)["model"]
         proven = stated if isinstance(stated, float) and experiment.scheme.private else None
         audits.add(path, watch.scored(state).findings(canaries.attack, canaries.assumes, proven, delta, SURE))
-    if not audits.trials(path):
+    if not audits.tried(path):
+        tell("auditing: trials of the scheme's own code")
         trials = of_scheme(experiment, QUICK, partial(threads, number=experiment.config.run.workers))
         audits.add(path, trials.findings, trials.wrong, trials.trials)
 

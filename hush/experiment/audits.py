@@ -28,8 +28,13 @@ def wrong(run: Path) -> tuple[str, ...]:
 
 
 def trials(run: Path) -> int:
-    """In each world, so far."""
+    """In each world, so far; 0 where an earlier version did not count them."""
     return _stored(run).trials
+
+
+def tried(run: Path) -> bool:
+    """Whether there were trials, counted or not."""
+    return any(_kind(one) != CANARY for one in read(run)) or trials(run) > 0
 
 
 def alarms(run: Path) -> list[str]:
@@ -41,8 +46,10 @@ def alarms(run: Path) -> list[str]:
 def sentence(run: Path) -> str:
     """What the canaries of a run showed, or where nothing is promised what showed most."""
     found = read(run)
-    if alarms(run):
+    if any(one.alarm for one in found):
         return "more is shown than is proven: see the warnings"
+    if wrong(run):
+        return "something is not as it should be: see the warnings"
     if not found:
         return "nothing was tried"
     one = max(found, key=lambda one: one.shown) if found[0].stated is None else found[0]
@@ -61,9 +68,7 @@ def add(run: Path, found: Sequence[Finding], wrong: Sequence[str] = (), trials: 
     until it is quiet has still raised it.
     """
     before, kinds = _stored(run), {_kind(one) for one in found}
-    # Alarms of a version that did not count trials may be those of a finding that is another one now.
-    lasting = {CANARY, "trial"} if before.trials else {CANARY}
-    kept = [one for one in before.findings if (one.alarm and _kind(one) in lasting) or _kind(one) not in kinds]
+    kept = [one for one in before.findings if one.alarm or _kind(one) not in kinds]
     whole = {(one.attack, one.view): one for one in kept}
     for one in found:
         old = whole.get((one.attack, one.view))

@@ -1,9 +1,7 @@
 """A run in a directory: what it leaves, and how it goes on after a kill."""
 
 import fcntl
-import hashlib
 import json
-import marshal
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from hush.core.clients import Clients
 from hush.core.rounds import Report, loop
@@ -19,15 +16,14 @@ from hush.core.state import State
 from hush.core.task import Task
 from hush.data import files
 from hush.data.fetch import Say
-from hush.data.sparse import Sparse
 from hush.errors import Mistake
 from hush.experiment import auditing, audits, checkpoint, config, model
 from hush.experiment.config import Config
+from hush.experiment.fingerprint import fingerprint_of
 from hush.experiment.journal import CHECKPOINT, Desk, Log, Row
 from hush.experiment.places import transport
 from hush.experiment.population import quiet
 from hush.experiment.resolving import DELTA, Experiment
-from hush.experiment.settings import PYTHON
 from hush.models.kernels import kernels
 from hush.models.metrics import Score, evaluate, evaluate_loss, mean
 from hush.models.weights import loaded
@@ -72,7 +68,11 @@ def _begun(path: Path) -> bool:
 @contextmanager
 def locked(path: Path, remedy: str = "wait for it") -> Iterator[None]:
     """One process at a time in a run's directory; the lock dies with its process."""
-    with (path / ".lock").open("w") as file:
+    try:
+        held = (path / ".lock").open("w")
+    except OSError as error:
+        raise Mistake(f"{path} cannot be written ({error.strerror}): make it writable, or work on a copy") from None
+    with held as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -126,7 +126,7 @@ def _execute(
         best |= {key: value for key, value in facts.items() if key in best or key.startswith("best_")}
         written = Log(log, facts["log"], facts["log_bytes"])
     written = written or Log(log)
-    fingerprint, here = _fingerprint(experiment), kernels()
+    fingerprint, here = fingerprint_of(experiment), kernels()
     ledger = Ledger.load(spent) if spent.exists() else Ledger(spent, {"task": fingerprint, "kernels": here})
     # The ledger says what computed the first rounds, the checkpoint what computed those since.
     ran = dict(facts.get("kernels") or {"1": str(ledger.header.get("kernels", UNKNOWN))})
@@ -178,8 +178,7 @@ def _execute(
     assert state is not None
     desk.close(state)  # a process killed in its last round may have left them behind
     if wanted.run.canaries is not None:
-        say("auditing: trials of the scheme's own code")
-        auditing.close(experiment, path, state, ledger.events, watch)
+        auditing.close(experiment, path, state, ledger.events, watch, say)
     if experiment.scheme.standalone:
         return  # nobody's model is everybody's: each client has its own
     assert experiment.about is not None
@@ -275,25 +274,3 @@ def _keep(best: Row, score: Score, number: int) -> None:
         return
     values = score.values or {"loss": score.loss}
     best |= {f"best_{name}": value for name, value in values.items()} | {"best_round": number}
-
-
-def _fingerprint(experiment: Experiment) -> str:
-    """A digest of the weights, the split, the data and own code: a resumed run must have the very same."""
-    digest, task = hashlib.sha256(), experiment.task
-    held, rows = task.known
-    parts = [*task.model.state_dict().values(), *held]
-    for samples in rows:
-        parts += [*_tensors(samples.inputs), samples.targets] if samples is not None else []
-    for part in parts:
-        digest.update(part.contiguous().reshape(-1).view(torch.uint8).numpy().data)
-    for own in sorted(experiment.files):
-        digest.update(own.read_bytes())
-    if PYTHON in (experiment.config.model.name, experiment.config.model.loss):  # no file has their code
-        for given in (type(task.model).forward, task.loss):
-            code = getattr(given, "__code__", None)
-            digest.update(repr(type(given)).encode() if code is None else marshal.dumps(code))
-    return digest.hexdigest()
-
-
-def _tensors(inputs: Tensor | Sparse) -> list[Tensor]:
-    return [inputs.starts, inputs.columns, inputs.values] if isinstance(inputs, Sparse) else [inputs]

@@ -14,7 +14,7 @@ from hush.core.task import Task
 from hush.data.registry import DataSet
 from hush.data.samples import Split
 from hush.errors import Mistake
-from hush.experiment import config, directory, own, population
+from hush.experiment import audits, config, directory, own, population
 from hush.experiment.config import Config
 from hush.experiment.fronts import Own
 from hush.experiment.given import Given, data_set, of_parts
@@ -29,8 +29,8 @@ from hush.experiment.settings import PYTHON
 from hush.experiment.statement import facts
 from hush.models.metrics import Score, evaluate
 from hush.models.weights import flatten, loaded
+from hush.privacy.card import audited, render
 from hush.privacy.card import card as stated
-from hush.privacy.card import render
 from hush.privacy.ledger import Ledger
 
 WAIT = 2.0  # seconds between two lines of progress
@@ -210,6 +210,7 @@ def _kept(built: Experiment, path: Path, resume: bool, progress: bool) -> Run:
         network.load_state_dict(read_model(path / FILE)[1])
     card = Ledger.load(path / "privacy.json").card
     assert card is not None
+    card = audited(card, audits.read(path), audits.wrong(path))
     return Run(built.config, directory.rows(path), card, task, built.notes, path, built, network)
 
 

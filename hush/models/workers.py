@@ -95,7 +95,11 @@ def _heaps(number: int) -> None:
     """
     chosen = "MALLOC_ARENA_MAX" in os.environ or "arena_max" in os.environ.get("GLIBC_TUNABLES", "")
     if not chosen and hasattr(os, "confstr") and "CS_GNU_LIBC_VERSION" in os.confstr_names:
-        ctypes.CDLL(None).mallopt(ARENAS, number)
+        mallopt = getattr(
+            ctypes.CDLL(None), "mallopt", None
+        )  # another C library may know the name and not the function
+        if mallopt is not None:
+            mallopt(ARENAS, number)
 
 
 # A forked process has no threads of its own.

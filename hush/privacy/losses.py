@@ -5,6 +5,8 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+import numpy as np
+
 from hush.privacy import pairs
 from hush.privacy.composition import Summand, least_epsilon, repeated
 from hush.privacy.pairs import Losses
@@ -75,6 +77,9 @@ def _round(group: Group, interval: float, log_tail: float) -> tuple[Losses, Loss
     if group.noticed or group.joined == 1:
         return one
     whole = [side if group.steps == 1 else repeated(side, group.steps, log_tail) for side in one]
+    if max(max(-side.first, side.last) for side in whole) * interval > pairs.LARGEST:
+        nothing = Losses(interval, 0, np.ones(1), 1.0)  # is promised
+        return nothing, nothing
     # A sum of probabilities above 1 is to stay above what it bounds.
     margin = pairs.MARGIN + 4 * max(0.0, *(float(side.probabilities.sum()) + side.infinite - 1 for side in whole))
     return (

@@ -21,6 +21,7 @@ from scipy import special
 Floats = npt.NDArray[np.float64]
 Curve = Callable[[Floats], Floats]
 
+LARGEST = 700.0  # loss whose exponential, and that of its negative, is a number
 MARGIN = 1e-11  # relative, of every probability: more than rounding takes off delta
 _NODES, _WEIGHTS = special.roots_legendre(10)
 

@@ -318,6 +318,8 @@ SOUND = {
     "records, balanced": scheme(trainer=replace(RECORDS, **BALANCED)),
     "records, signs": scheme(hush.Sign(), trainer=RECORDS),
     "records, fixed batches": scheme(trainer=replace(RECORDS, sampling="fixed")),
+    "records, signs that hardly change": scheme(hush.Sign(), trainer=replace(RECORDS, sampling="fixed", noise=0.1)),
+    "records, signs that never change": scheme(hush.Sign(), trainer=replace(RECORDS, sampling="fixed", noise=0.05)),
 }
 
 
@@ -397,6 +399,13 @@ def test_a_sum_that_wraps_is_found_where_it_is_large(monkeypatch) -> None:
     found = mechanism(scheme(*stages), size=64, trials=100)
     assert any("the sum of 20 clients that agree" in one for one in found.alarms)
     assert seen[-1].cohort == 20
+
+
+def test_a_second_clip_behind_little_noise_raises_none() -> None:
+    """It cuts the spread of scores on the far side, so that they lie more deviations apart than before it."""
+    sound = scheme(hush.AdaptiveClip(1.0), hush.Noise(0.2), ClipBehind(), sampling=hush.Fixed(100))
+    for seed in range(5):
+        assert mechanism(sound, trials=TRIALS, seed=seed).alarms == ()
 
 
 @pytest.mark.parametrize("code", SOUND)

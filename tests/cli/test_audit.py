@@ -153,6 +153,86 @@ def test_a_run_ends_with_the_status_of_an_alarm(hush):
     assert "alarm: trial, noise, model view" in err
 
 
+OWN = """
+from dataclasses import replace
+
+import hush
+from hush.catalogue.entries import entry
+
+class Half(hush.Noise):
+    def encode(self, x, ctx):
+        return hush.Noise(self.multiplier / 2).encode(x, ctx)
+
+def half(settings):
+    made = entry("fl-std-dp").scheme(settings)
+    return replace(made, stages=tuple(Half(x.multiplier) if isinstance(x, hush.Noise) else x for x in made.stages))
+"""
+
+
+def test_a_scheme_of_ones_own_is_audited_as_the_run_had_it(hush):
+    """A file that was corrected since is another scheme: its audit would clear a run that had little noise."""
+    Path("own.py").write_text(OWN)
+    words = [*DIGITS, "--rounds", "1", "--noise", "1", "--clip", "0.1"]
+    assert hush("run", "own.py:half", *words, "--out", "o")[0] == 0
+    status, _, err = hush("audit", "o", "--trials", "1000", "--json")
+    assert status == 1, err
+    before = Path("o", "audit.json").read_bytes()
+    Path("own.py").write_text(OWN.replace("self.multiplier / 2", "self.multiplier"))
+    status, out, err = hush("audit", "o", "--trials", "1000")
+    assert (status, out) == (2, "")
+    assert "changed since the run" in err
+    assert Path("o", "audit.json").read_bytes() == before
+
+
+def test_a_python_program_hears_of_an_alarm(hush):
+    import hush as library
+
+    Path("own.py").write_text(OWN)
+    given = {"clients": 200, "cohort": 100, "model": "mlp", "rounds": 1, "noise": 1.0, "clip": 0.1, "canaries": 20}
+    run = library.fit("digits", "own.py:half", out="fit", workers=1, **given)
+    assert any("the attack 'trial, noise' shows" in sentence for sentence in run.card["warnings"])
+    assert "no audit was run" not in run.statement
+
+
+def test_a_number_of_canaries_that_is_given_counts_before_the_run_s(hush):
+    """0 is as many as is usual, whoever says so."""
+    words = [*DIGITS, "--rounds", "1", "--set", "train.steps=1"]
+    assert hush("run", "fl-std", *words, "--set", "run.canaries=40", "--out", "a")[0] == 0
+    status, _, err = hush("run", "--resume", "--out", "a", "--set", "run.canaries=0")
+    assert status == 2
+    assert "canaries was 40 and is now 20" in err
+    shutil.copy(Path("a", "config.toml"), "c.toml")
+    assert hush("run", "c.toml", "--set", "run.canaries=0", "--out", "b")[0] == 0
+    assert "canaries = 20" in Path("b", "config.toml").read_text()
+
+
+def test_trials_that_were_made_are_not_said_to_be_made_again(hush, runs, tmp_path):
+    place = tmp_path / "client"
+    shutil.copytree(runs / "client", place)
+    status, _, err = hush("run", "--resume", "--out", place)
+    assert status == 0, err
+    assert "auditing" not in err
+
+
+def test_a_directory_that_cannot_be_written_is_told(hush, runs, tmp_path, monkeypatch):
+    place = tmp_path / "open"
+    shutil.copytree(runs / "open", place)
+    (place / ".lock").unlink()
+    (place / ".lock").mkdir()
+    status, out, err = hush("audit", place, "--trials", "100")
+    assert (status, out) == (2, "")
+    assert "cannot be written" in err
+    (place / ".lock").rmdir()
+
+    def refuse(*_):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(audits.files, "write", refuse)
+    status, out, err = hush("audit", place, "--trials", "4000")
+    assert (status, out) == (2, "")
+    assert "cannot be written (Operation not permitted)" in err
+
+
 def test_audit_of_a_scheme(hush):
     status, out, err = hush("audit", "mechanism", "hush", "--noise", "2", "--trials", "1000", "--json")
     assert status == 0, err

@@ -375,6 +375,13 @@ def test_a_row_that_a_table_leaves_out_is_that_of_another_with_the_same_setting(
         plan.chosen(plan.find(folder, "u-table1"), ["fl-top-dp@0.7%"])
 
 
+@pytest.mark.parametrize(("table", "row"), [("c-table7", "fl-sign-dp@1"), ("u-table1", "fl-std-dp S=0.25")])
+def test_a_row_of_another_measure_or_of_our_own_is_not_a_table_s(table, row):
+    folder = Path(__file__).parents[2] / "experiments"
+    with pytest.raises(Mistake, match=f"is not in {table}"):
+        plan.chosen(plan.find(folder, table), [row])
+
+
 def test_every_row_of_the_papers_has_a_configuration():
     """Each is one that `hush run` would take; nothing is loaded."""
     rows = 0

@@ -48,11 +48,22 @@ def test_an_alarm_stays_whatever_comes_after_it(tmp_path):
     assert audits.sentence(tmp_path) == "more is shown than is proven: see the warnings"
 
 
-def test_an_alarm_of_trials_that_nobody_counted_gives_way(tmp_path):
-    """Of a version before, whose finding may be another one now."""
-    audits.add(tmp_path, [replace(FOUND[0], shown=1.6)])
+def test_trials_that_nobody_counted_were_tried(tmp_path):
+    """Of a version before: an alarm of theirs stays as well."""
+    assert not audits.tried(tmp_path)
+    audits.add(tmp_path, FOUND[1:])
+    assert not audits.tried(tmp_path)
+    loud = replace(FOUND[0], shown=1.6)
+    audits.add(tmp_path, [loud])
+    assert audits.tried(tmp_path)
+    assert audits.trials(tmp_path) == 0
     audits.add(tmp_path, [FOUND[0]], trials=1000)
-    assert audits.read(tmp_path) == FOUND[:1]
+    assert audits.read(tmp_path) == (FOUND[1], loud)
+
+
+def test_what_else_is_wrong_is_not_said_to_be_shown(tmp_path):
+    audits.add(tmp_path, FOUND[:1], ["a sum wraps"])
+    assert audits.sentence(tmp_path) == "something is not as it should be: see the warnings"
 
 
 def test_a_sentence_says_what_is_proven_of(tmp_path):

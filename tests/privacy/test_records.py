@@ -36,6 +36,13 @@ def test_the_papers_three_settings(noise, moments, pld):
     assert model_epsilon(events, 1.3e-5) > unnoticed_epsilon(events, 1.3e-5)
 
 
+@pytest.mark.parametrize("noise", [0.02, 0.05, 0.1])
+def test_noise_that_promises_next_to_nothing_has_a_figure_as_well(noise):
+    """Losses whose exponentials are no numbers."""
+    events = rounds(replace(RECORD, noise=noise, share=noise, rate=1 / 6, batch=1.0, batches="fixed"), 1)
+    assert model_epsilon(events, 1e-5) >= unnoticed_epsilon(events, 1e-5) > 0.4 / noise**2
+
+
 def test_downsampling_halves_the_noise_and_the_paper_does_not_count_it():
     events = rounds(replace(RECORD, reach=2), 300)
     assert unnoticed_epsilon(events, DELTA, "moments") == pytest.approx(6.13, abs=0.005)

@@ -99,6 +99,11 @@ class Table:
     own: Mapping[str, Mapping[str, Any]]
     beside: str = ""
 
+    @property
+    def like(self) -> tuple[str, str, str]:
+        """What tables share of which one could have the other's rows."""
+        return self.setting.name, self.kind, self.measure
+
     @cached_property
     def rows(self) -> tuple[Row, ...]:
         """In the paper's order, then those of our own."""
@@ -170,9 +175,10 @@ def chosen(table: Table, names: list[str]) -> tuple[Row, ...]:
     A row that the table leaves out may be another's of the paper, of the same setting: ratios are spread over several.
     """
     wanted = [name for word in names for name in word.split(",") if name]
-    known = {row.name: row for row in table.rows}
-    alike = [one for one in table.paper.tables if (one.setting, one.kind) == (table.setting, table.kind)]
-    others = {row.name: row for one in alike for row in one.rows} | known
+    known, others = {row.name: row for row in table.rows}, dict[str, Row]()
+    for one in (table, *table.paper.tables):
+        if one is table or (not one.own and one.like == table.like):
+            others = {row.name: row for row in one.rows} | others
     for name in wanted:
         if name not in others:
             raise Mistake(f"row {name!r} is not in {table.name}: choose from {', '.join(known)}")
