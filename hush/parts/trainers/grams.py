@@ -12,6 +12,7 @@ from hush.core.task import Block, Population
 
 MOST = 2**26  # bytes that are kept, whatever else may be
 LINE = 8  # numbers of float64 in a line of the cache
+SMALL = 2**18  # multiplications; beyond, numpy's BLAS has threads of its own, which keep ours waiting
 
 
 @dataclass
@@ -61,14 +62,20 @@ def gram(rows: Tensor, biased: bool = False) -> Tensor:
 def _each(x: Tensor, biased: bool) -> Tensor:
     """Of each client by the same call on numbers that begin at the same place of a line of the cache.
 
-    numpy's product of matrices calls BLAS for one after the other, without Python and its lock in between, and takes
-    half the product where the second is the first one transposed. torch.bmm may take several together.
+    Where matrices are small, numpy calls its BLAS for one after the other, without Python and its lock in between, and for
+    half of each, since the second factor is the first one transposed. torch.bmm may take several together.
     """
     clients, rows, width = x.shape
     wide = torch.empty(clients, -(-rows * width // LINE) * LINE, dtype=torch.float64)[:, : rows * width]
-    own = wide.copy_(x.flatten(1)).view(x.shape).numpy()
-    with np.errstate(all="ignore"):  # rows that are not finite: who uses the matrix looks at that
-        found = torch.from_numpy(np.matmul(own, own.transpose(0, 2, 1)))
+    own = wide.copy_(x.flatten(1)).view(x.shape)
+    found = torch.empty(clients, rows, rows, dtype=torch.float64)
+    if rows**2 * width <= SMALL:
+        numbers = own.numpy()
+        with np.errstate(all="ignore"):  # rows that are not finite: who uses the matrix looks at that
+            np.matmul(numbers, numbers.transpose(0, 2, 1), out=found.numpy())
+    else:
+        for each, out in zip(own.unbind(), found.unbind(), strict=True):
+            torch.mm(each, each.t(), out=out)
     return found.add_(1) if biased else found
 
 
