@@ -62,8 +62,8 @@ def gram(rows: Tensor, biased: bool = False) -> Tensor:
 def _each(x: Tensor, biased: bool) -> Tensor:
     """Of each client by the same call on numbers that begin at the same place of a line of the cache.
 
-    Where matrices are small, numpy calls its BLAS for one after the other, without Python and its lock in between, and for
-    half of each, since the second factor is the first one transposed. torch.bmm may take several together.
+    Where matrices are small, numpy calls its BLAS for one after the other, without Python and its lock in between, and
+    for half of each, since the second factor is the first one transposed. torch.bmm may take several together.
     """
     clients, rows, width = x.shape
     wide = torch.empty(clients, -(-rows * width // LINE) * LINE, dtype=torch.float64)[:, : rows * width]
