@@ -2,6 +2,7 @@
 
 import json as json_module
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -64,13 +65,9 @@ def of_run(
             raise Mistake(f"{run} was trained with canaries, and its card says what they show: leave --canaries out")
         again = None if canaries is None else _again(run, canaries)
         found = _trials(experiment, trials, workers)
-        canary = [] if again is None else elsewhere(_canaries(again))
-        try:
-            audits.add(run, found.findings, found.wrong, found.trials)
-            if canary:
-                audits.add(run, canary)
-        except OSError as error:
-            raise Mistake(f"{run} cannot be written ({error.strerror}): make it writable, or work on a copy") from None
+        _keep(run, found.findings, found.wrong, found.trials)
+        if again is not None:
+            _keep(run, elsewhere(_canaries(again)))
         found = replace(found, findings=audits.read(run), wrong=audits.wrong(run))
     _show(run.name, found, json)
     if not json:
@@ -110,6 +107,16 @@ def _trials(experiment: "Experiment", trials: int, workers: int | None) -> "Audi
 
     with counted("trials") as say:
         return of_scheme(experiment, trials, partial(cores, number=workers), say)
+
+
+def _keep(run: Path, found: "Sequence[Finding]", wrong: Sequence[str] = (), trials: int = 0) -> None:
+    """Beside the card, at once."""
+    from hush.experiment import audits
+
+    try:
+        audits.add(run, found, wrong, trials)
+    except OSError as error:
+        raise Mistake(f"{run} cannot be written ({error.strerror}): make it writable, or work on a copy") from None
 
 
 def _again(run: Path, count: int) -> "Experiment":
