@@ -65,7 +65,15 @@ def record(word, path):
 
 @pytest.mark.parametrize(("kind", "read"), [("tensorboard", board), ("mlflow", record)])
 def test_a_stopped_run_logs_no_round_twice_and_none_is_missing(kind, read, private, tmp_path, monkeypatch):
-    monkeypatch.setattr(tensorboard, "FLUSH", 3600)  # who was stopped writes nothing after it: its thread lives on here
+    # Who was stopped writes nothing after it. Here its thread lives on: what it was given is written at once, or never.
+    monkeypatch.setattr(tensorboard, "FLUSH", 3600)
+    put = tensorboard.Board.put
+
+    def written(board, number, found):
+        put(board, number, found)
+        board.writer.file_writer.event_writer._async_writer._byte_queue.join()
+
+    monkeypatch.setattr(tensorboard.Board, "put", written)
     word, path = f"{kind}:{tmp_path / 'there'}", tmp_path / "run"
     run(private, path, [], stop=1)  # a round before anybody asked for a tracker
     run(private, path, [word], stop=2)
