@@ -95,10 +95,8 @@ def _heaps(number: int) -> None:
     """
     chosen = "MALLOC_ARENA_MAX" in os.environ or "arena_max" in os.environ.get("GLIBC_TUNABLES", "")
     if not chosen and hasattr(os, "confstr") and "CS_GNU_LIBC_VERSION" in os.confstr_names:
-        mallopt = getattr(
-            ctypes.CDLL(None), "mallopt", None
-        )  # another C library may know the name and not the function
-        if mallopt is not None:
+        mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+        if mallopt is not None:  # another C library may know glibc's name, and not this
             mallopt(ARENAS, number)
 
 

@@ -175,10 +175,9 @@ def chosen(table: Table, names: list[str]) -> tuple[Row, ...]:
     A row that the table leaves out may be another's of the paper, of the same setting: ratios are spread over several.
     """
     wanted = [name for word in names for name in word.split(",") if name]
-    known, others = {row.name: row for row in table.rows}, dict[str, Row]()
-    for one in (table, *table.paper.tables):
-        if one is table or (not one.own and one.like == table.like):
-            others = {row.name: row for row in one.rows} | others
+    known = {row.name: row for row in table.rows}
+    alike = [one for one in table.paper.tables if not one.own and one.like == table.like]
+    others = {row.name: row for one in reversed(alike) for row in one.rows} | known
     for name in wanted:
         if name not in others:
             raise Mistake(f"row {name!r} is not in {table.name}: choose from {', '.join(known)}")

@@ -44,9 +44,8 @@ def grams(block: Block, x: Tensor, biased: bool, memory: int) -> Tensor:
     if bool(made.all()):
         return found
     new = (~made).nonzero().flatten()
-    found[new] = fresh = _each(
-        x.index_select(0, new), biased
-    )  # outside of the lock: other blocks make theirs at the same time
+    # Outside of the lock: other blocks make theirs at the same time.
+    found[new] = fresh = _each(x.index_select(0, new), biased)
     with _lock:
         kept.gram[places[new]] = fresh
         kept.made[places[new]] = True
