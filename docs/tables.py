@@ -84,8 +84,8 @@ def records() -> str:
     """Record level: one bit of each weight, or all of it."""
     body = []
     for row in rows("hospitals"):
-        scheme = row["row"].partition("@")[0]
-        if scheme not in ("fl-sign-dp", "fl-standard-dp", "fl-standard", "fl-sign"):
+        scheme, variant = row["row"].partition("@")[0], " " in row["row"]  # batches and divisor of the paper's authors
+        if variant or scheme not in ("fl-sign-dp", "fl-standard-dp", "fl-standard", "fl-sign"):
             continue
         spent = [number(row[f"epsilon_{view}"], 1) or "none" for view in ("model", "server")]
         paper = row["epsilon_paper"] or "none"
