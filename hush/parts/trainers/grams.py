@@ -12,6 +12,7 @@ from hush.core.task import Block, Population
 
 MOST = 2**26  # bytes that are kept, whatever else may be
 LINE = 8  # numbers of float64 in a line of the cache
+NEAR = 2**16  # numbers of float64 that stay in the cache
 SMALL = 2**18  # multiplications; beyond, numpy's BLAS has threads of its own, which keep ours waiting
 
 
@@ -36,7 +37,7 @@ def grams(block: Block, x: Tensor, biased: bool, memory: int) -> Tensor:
     """
     kept = _store(block, x.shape[1], biased, memory)
     if kept is None:
-        return _each(x, biased)
+        return _each(x, torch.arange(len(x)), biased)
     places = torch.from_numpy(block.places)
     with _lock:
         made = kept.made.index_select(0, places)
@@ -45,7 +46,7 @@ def grams(block: Block, x: Tensor, biased: bool, memory: int) -> Tensor:
         return found
     new = (~made).nonzero().flatten()
     # Outside of the lock: other blocks make theirs at the same time.
-    found[new] = fresh = _each(x.index_select(0, new), biased)
+    found[new] = fresh = _each(x, new, biased)
     with _lock:
         kept.gram[places[new]] = fresh
         kept.made[places[new]] = True
@@ -58,23 +59,26 @@ def gram(rows: Tensor, biased: bool = False) -> Tensor:
     return wide @ wide.t() + 1 if biased else wide @ wide.t()
 
 
-def _each(x: Tensor, biased: bool) -> Tensor:
-    """Of each client by the same call on numbers that begin at the same place of a line of the cache.
+def _each(x: Tensor, which: Tensor, biased: bool) -> Tensor:
+    """Of each of these clients by the same call on numbers that begin at the same place of a line of the cache.
 
     Where matrices are small, numpy calls its BLAS for one after the other, without Python and its lock in between, and
     for half of each, since the second factor is the first one transposed. torch.bmm may take several together.
     """
-    clients, rows, width = x.shape
-    wide = torch.empty(clients, -(-rows * width // LINE) * LINE, dtype=torch.float64)[:, : rows * width]
-    own = wide.copy_(x.flatten(1)).view(x.shape)
-    found = torch.empty(clients, rows, rows, dtype=torch.float64)
-    if rows**2 * width <= SMALL:
-        numbers = own.numpy()
-        with np.errstate(all="ignore"):  # rows that are not finite: who uses the matrix looks at that
-            np.matmul(numbers, numbers.transpose(0, 2, 1), out=found.numpy())
-    else:
-        for each, out in zip(own.unbind(), found.unbind(), strict=True):
-            torch.mm(each, each.t(), out=out)
+    _, rows, width = x.shape
+    found = torch.empty(len(which), rows, rows, dtype=torch.float64)
+    some = max(1, NEAR // (rows * width))  # at a time: their rows in float64 stay in the cache
+    wide = torch.empty(min(some, len(which)), -(-rows * width // LINE) * LINE, dtype=torch.float64)
+    for those, out in zip(torch.split(which, some), torch.split(found, some), strict=True):
+        own = wide[: len(those), : rows * width].view(len(those), rows, width)
+        own.copy_(x.index_select(0, those))
+        if rows**2 * width <= SMALL:
+            numbers = own.numpy()
+            with np.errstate(all="ignore"):  # rows that are not finite: who uses the matrix looks at that
+                np.matmul(numbers, numbers.transpose(0, 2, 1), out=out.numpy())
+        else:
+            for each, into in zip(own.unbind(), out.unbind(), strict=True):
+                torch.mm(each, each.t(), out=into)
     return found.add_(1) if biased else found
 
 
