@@ -20,6 +20,7 @@ Name = Annotated[str | None, typer.Argument(metavar="[TABLE]", help="A table, as
 Rows = Annotated[list[str] | None, typer.Option("--rows", help="Rows of it, as fl-top-dp@0.5%; all if left out.")]
 Seeds = Annotated[int, typer.Option(min=1, max=1000, help="Runs of each row, with the seeds 0, 1, ...")]
 Workers = Annotated[int | None, typer.Option(min=1, max=512, help="Runs at a time; one for each core if left out.")]
+Again = Annotated[bool, typer.Option("--again", help="Run rows that have a result of another commit, too.")]
 Listed = Annotated[bool, typer.Option("--list", help="Every row: what was published, what was run, what it takes.")]
 Tables = Annotated[bool, typer.Option("--tables", help="Write tables and figures of experiments/ anew from results.")]
 Out = Annotated[Path, typer.Option("--out", help="Where the runs are kept.")]
@@ -32,6 +33,7 @@ def reproduce(
     rows: Rows = None,
     seeds: Seeds = 1,
     workers: Workers = None,
+    again: Again = False,
     listed: Listed = False,
     tables: Tables = False,
     out: Out = Path("runs/reproduce"),
@@ -45,23 +47,25 @@ def reproduce(
     """
     folder = _folder(experiments)
     if tables:
-        if table is not None or listed:
-            raise Mistake("--tables writes all tables: leave the table and --list out")
+        if table is not None or listed or rows or again:
+            raise Mistake("--tables writes all tables: leave the table, --rows, --again and --list out")
         _write(folder, json)
         return
     if listed:
-        _list(folder, table, out, json)
+        if table is None and rows:
+            raise Mistake("--rows are those of a table: name it, too, or leave --rows out for all tables")
+        _list(folder, table, rows, out, json)
         return
     if table is None:
         raise Mistake("name a table, as u-table1: `hush reproduce --list` has all of them")
-    _run(folder, table, rows or [], seeds, workers, out, packages, json)
+    _run(folder, table, rows, seeds, workers, again, out, packages, json)
 
 
 def _folder(given: Path | None) -> Path:
     if given is not None:
         return given
     clone = Path(__file__).parents[2] / "experiments"
-    found = next((folder for folder in (Path("experiments"), clone) if folder.is_dir()), None)
+    found = next((folder for folder in (Path("experiments"), clone) if any(folder.glob("*/tables.toml"))), None)
     if found is None:
         raise Mistake(
             "the papers' tables are in the folder experiments of a clone, and an installed package has none:"
@@ -73,21 +77,25 @@ def _folder(given: Path | None) -> Path:
 def _run(
     folder: Path,
     name: str,
-    names: list[str],
+    names: list[str] | None,
     seeds: int,
     workers: int | None,
+    again: bool,
     out: Path,
     packages: bool,
     json: bool,
 ) -> None:
     import os
 
-    from hush.experiment.reproduce import plan, work
+    from hush.experiment.reproduce import plan, results, work
     from hush.experiment.reproduce.tables import lines
 
     found = plan.find(folder, name)
     wanted = plan.chosen(found, names)
-    jobs = [work.Job(row, seed, out) for seed in range(seeds) for row in wanted]
+    commit = results.commit(found.paper.folder) if again else None
+    if commit == "unknown" or (commit and commit.endswith("+")):
+        raise Mistake("--again knows a run by the commit that made it: commit what was changed in this clone first")
+    jobs = [work.Job(row, seed, out, commit) for seed in range(seeds) for row in wanted]
     missing = [job for job in jobs if not job.done()]
     _fetch(missing, packages)
     try:
@@ -100,6 +108,8 @@ def _run(
     else:
         titles = dict.fromkeys(row.table.title for row in wanted)
         _show(f"{'; '.join(titles)}: {found.measure}", [line.brief() for line in made])
+        if len(jobs) > len(missing):
+            print(f"{len(jobs) - len(missing)} of {len(jobs)} had a result before; --again runs them anew")
     if failed:
         first = next(iter(failed))
         more = f" ({len(failed) - 1} more failed)" if len(failed) > 1 else ""
@@ -125,12 +135,12 @@ def _watched(jobs: list["Job"], workers: int) -> dict[str, str]:
         return work.run(jobs, workers, lambda job, *facts: say(job.name, *facts))
 
 
-def _list(folder: Path, name: str | None, out: Path, json: bool) -> None:
-    from hush.experiment.reproduce.plan import find, papers
+def _list(folder: Path, name: str | None, names: list[str] | None, out: Path, json: bool) -> None:
+    from hush.experiment.reproduce.plan import chosen, find, papers
     from hush.experiment.reproduce.tables import lines
 
-    chosen = [find(folder, name)] if name else [table for paper in papers(folder) for table in paper.tables]
-    found = [line for table in chosen for line in lines(table, where=out)]
+    wanted = [find(folder, name)] if name else [table for paper in papers(folder) for table in paper.tables]
+    found = [line for table in wanted for line in lines(table, chosen(table, names), out)]
     if json:
         print(encoder.dumps({"rows": [line.plain() for line in found]}, allow_nan=False))
         return

@@ -16,6 +16,7 @@ import pytest
 from safetensors.torch import load_file
 
 from hush.catalogue.entries import entry
+from hush.cli import reproduce as cli
 from hush.errors import Mistake
 from hush.experiment import config
 from hush.experiment.checks import check
@@ -252,6 +253,12 @@ def test_bounds_need_no_run(reproduce, paper):
     (fact,) = results.facts(paper / "small")
     assert row["ours"] == fact.value > 0
     assert row["paper"] == 0.3
+    for seed, value in ((1, 0.1), (2, 0.9), (3, 0.5)):
+        results.add(paper / "small", [replace(fact, seed=seed, value=value)])
+    (line,) = tables.lines(plan.find(paper, "t2"))
+    known = sorted([fact.value, 0.1, 0.5, 0.9])
+    assert line.plain()["ours"] == pytest.approx((known[1] + known[2]) / 2)  # the median, as the table has it
+    assert line.cells()["S: ours"].startswith(f"{(known[1] + known[2]) / 2:.3g} (0.1 to 0.9)")
 
 
 def test_killed_at_any_moment_it_goes_on(hush, reproduce, paper):
@@ -278,6 +285,79 @@ def test_killed_at_any_moment_it_goes_on(hush, reproduce, paper):
     assert hush("run", whole, "--out", paper.parent / "whole")[0] == 0
     model = log.with_name("model.safetensors").read_bytes()
     assert model == (paper.parent / "whole" / "model.safetensors").read_bytes()
+
+
+def test_a_row_is_run_again_at_another_commit(hush, reproduce, done):
+    """In a directory of its own, and at this commit once; what it replaces was of another."""
+
+    def git(*words):
+        names = ("-c", "user.name=nobody", "-c", "user.email=nobody@localhost")
+        subprocess.run(["git", *names, *words], cwd=done, check=True, capture_output=True)
+
+    words = ("t1", "--rows", "fl-top@10%", "--again")
+    status, out, err = hush(*command(done, *words)[1:])
+    assert (status, out) == (2, "")
+    assert "commit what was changed" in err
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-q", "-m", "all of it")
+    before = results.read(done / "small")
+    (row,) = reproduce(done, *words)["rows"]
+    commit = results.commit(done / "small")
+    assert [run["commit"] for run in row["runs"]] == [commit]
+    run = done.parent / "runs" / "small" / f"fl-top@10%-0-{commit}"
+    log = run / "rounds.jsonl"
+    made = log.stat().st_mtime_ns
+    after = results.read(done / "small")
+    assert [replace(one, commit="", seconds=0) for one in after] == [
+        replace(one, commit="", seconds=0) for one in before
+    ]  # the same numbers, since the code is the same
+    reproduce(done, *words)
+    assert log.stat().st_mtime_ns == made
+    assert "1 of 1 had a result before; --again" in hush(*command(done, "t1", "--rows", "fl-top@10%")[1:])[1]
+    (done / "small" / "small.toml").write_text(CONFIG.replace("rounds = 6", "rounds = 7"))
+    assert hush(*command(done, *words)[1:])[0] == 2
+
+
+def test_runs_of_another_scheme_with_the_same_beginning_are_not_a_row_s(reproduce, done):
+    folder = done.parent / "runs" / "small"
+    shutil.rmtree(folder / "fl-top@10%-0")
+    (done / "small" / "results.csv").unlink()
+    first, private, *_ = reproduce(done, "--list", "t1")["rows"]
+    assert (first["state"], first["seconds"]) == ("not run", None)
+    assert private["state"] == "interrupted"  # its figures are not in the folder
+    assert private["seconds"] > 0
+
+
+def test_of_several_seeds_bytes_are_means_and_epsilons_the_largest(done):
+    folder = done / "small"
+    one, other = (kept for kept in results.read(folder) if kept.row == "fl-top-dp@10%")
+    results.add(
+        folder, replace(other, up_kB_best=one.up_kB_best + 1, epsilon_paper=9.5, epsilon_server=77.25, evaluated=3)
+    )
+    (line,) = (line for line in tables.lines(plan.find(done, "t1")) if line.row.name == "fl-top-dp@10%")
+    cells = line.cells()
+    assert cells["kB up: ours"] == f"{one.up_kB_best + 0.5:.2f}"
+    assert (cells["ours, as the paper counts"], cells["server"]) == ("9.50", "77.25")
+    assert cells["evaluated"] == "6 of 6, 3 of 6"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "sentence"),
+    [
+        ("setting,row", "<<<<<<< ours\nsetting,row", "line 2, is no row of results (it has more cells"),
+        (",rounds,", ",turns,", "there is no column rounds"),
+        ("fl-top@10%,0,6", "fl-top@10%,0,six", "'six'"),
+        ("fl-top@10%,0,6", "fl-top@10%,0,", "is no row of results"),
+    ],
+)
+def test_a_damaged_file_of_results_is_refused(hush, done, before, after, sentence):
+    path = done / "small" / "results.csv"
+    assert before in path.read_text()
+    path.write_text(path.read_text().replace(before, after, 1))
+    status, out, err = hush(*command(done, "--list")[1:])
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert sentence in err
 
 
 def test_tables_and_figures_are_written_from_results(reproduce, done):
@@ -340,7 +420,11 @@ def test_points_of_the_figures(done):
         ((), "name a table, as u-table1"),
         (("t9",), "table 't9' is not known: choose from t1, t2, mine, variants"),
         (("t1", "--rows", "fl-sign"), "row 'fl-sign' is not in t1"),
-        (("t1", "--tables"), "leave the table and --list out"),
+        (("t1", "--rows", ""), "a name in --rows is empty"),
+        (("t1", "--rows", "fl-top@10%,"), "a name in --rows is empty"),
+        (("--list", "--rows", "fl-top@10%"), "--rows are those of a table"),
+        (("t1", "--list", "--rows", "fl-sign"), "row 'fl-sign' is not in t1"),
+        (("t1", "--tables"), "leave the table, --rows, --again and --list out"),
     ],
 )
 def test_mistakes(hush, paper, words, sentence):
@@ -356,6 +440,12 @@ def test_a_run_that_fails_is_told(hush, paper):
     assert status == 2
     assert "fl-top-dp S=1 seed 0: fl-top-dp has no gamma to set" in err.splitlines()[-1]
     assert "Traceback" not in err
+
+
+def test_a_folder_of_experiments_without_tables_hides_none(tmp_path, monkeypatch):
+    (tmp_path / "experiments").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert (cli._folder(None) / "constrained" / "tables.toml").exists()
 
 
 def test_without_experiments_it_is_told(tmp_path):

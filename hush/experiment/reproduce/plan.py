@@ -169,12 +169,14 @@ def find(folder: Path, name: str) -> Table:
     return known[name]
 
 
-def chosen(table: Table, names: list[str]) -> tuple[Row, ...]:
+def chosen(table: Table, names: list[str] | None) -> tuple[Row, ...]:
     """The rows of these names, several in one word by commas; all without any.
 
     A row that the table leaves out may be another's of the paper, of the same setting: ratios are spread over several.
     """
-    wanted = [name for word in names for name in word.split(",") if name]
+    wanted = [name.strip() for word in names or [] for name in word.split(",")]
+    if not all(wanted):
+        raise Mistake("a name in --rows is empty: leave --rows out for all rows")
     known = {row.name: row for row in table.rows}
     alike = [one for one in table.paper.tables if not one.own and one.like == table.like]
     others = {row.name: row for one in reversed(alike) for row in one.rows} | known

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from hush.data import files
+from hush.errors import Mistake
 from hush.experiment.report import runs
 from hush.experiment.resolving import DELTA
 from hush.privacy.ledger import Ledger
@@ -100,17 +101,17 @@ class Fact:
 
 def read(folder: Path) -> list[Result]:
     """The results of a paper's folder."""
-    return [_typed(Result, line) for line in _lines(folder / "results.csv")]
+    return _rows(Result, folder / "results.csv")
 
 
 def facts(folder: Path) -> list[Fact]:
     """The facts of a paper's folder."""
-    return [_typed(Fact, line) for line in _lines(folder / "facts.csv")]
+    return _rows(Fact, folder / "facts.csv")
 
 
 def curves(folder: Path) -> list[Point]:
     """Every round of every run that a paper's folder has."""
-    return [_typed(Point, line) for line in _lines(folder / "curves.csv")]
+    return _rows(Point, folder / "curves.csv")
 
 
 def add(folder: Path, found: Result | Sequence[Fact], curve: Sequence[Point] = ()) -> None:
@@ -212,21 +213,34 @@ def _number(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) else None
 
 
-def _lines(path: Path) -> list[dict[str, str]]:
+def _rows(kind: type[ResultKind], path: Path) -> list[ResultKind]:
     if not path.exists():
         return []
+    found: list[ResultKind] = []
     with path.open(newline="") as file:
-        return list(csv.DictReader(file))
+        table = csv.DictReader(file)
+        try:
+            found.extend(_typed(kind, line) for line in table)
+        except ValueError as error:
+            raise Mistake(
+                f"{path}, line {table.line_num}, is no row of results ({error}): correct it, or take the file that was"
+                " committed"
+            ) from error
+    return found
 
 
 def _typed(kind: Any, line: dict[str, str]) -> Any:
     """Numbers as numbers, and nothing where there is none."""
+    if None in line or None in line.values():  # as csv has it
+        raise ValueError("it has more cells than the head, or fewer")
     values: dict[str, Any] = {}
     for one in fields(kind):
+        if one.name not in line:
+            raise ValueError(f"there is no column {one.name}")
         text, wanted = line[one.name], str(one.type)
         if "str" in wanted:
             values[one.name] = text
-        elif text == "":
+        elif text == "" and "None" in wanted:
             values[one.name] = None
         else:
             values[one.name] = int(text) if "int" in wanted else float(text)

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
+from statistics import fmean, median
 from typing import Any
 
 from hush.data import files
@@ -15,6 +16,8 @@ from hush.experiment.reproduce.plan import Row, Table, papers
 from hush.experiment.reproduce.results import Fact, Result
 from hush.privacy.shown import shown
 
+# The directory of a run: the row's name, the seed, and the commit where it was run again; see Job.path.
+_RUN = re.compile(r"(.+)-\d{1,4}(?:-[0-9a-f]{7,})?")
 # Figures that need no run, and how they are printed; of several seeds the median.
 _FACTS = {
     **dict.fromkeys(("positive", "negative", "total", "min", "max"), ".0f"),
@@ -56,10 +59,8 @@ class Line:
             return "evaluated in part"
         if self.seeds:
             return "done" if all(one.complete for one in self.found) else "known in part"
-        setting, name = self.row.key
-        place = self.runs if self.row.table.kind == "run" else None
-        begun = place is not None and any((place / setting).glob(f"{name}-*/checkpoint"))
-        return "interrupted" if begun else "not run"
+        own = (place for name, place in self._begun() if name == self.row.name)
+        return "interrupted" if any((place / "checkpoint").exists() for place in own) else "not run"
 
     @cached_property
     def elsewhere(self) -> float | None:
@@ -69,12 +70,8 @@ class Line:
     @cached_property
     def seconds(self) -> float | None:
         """What one run of it takes, by the rounds that this machine has run of its scheme in its setting."""
-        if self.runs is None or self.row.table.kind != "run":
-            return None
-        setting, name = self.row.key
-        scheme = name.partition("@")[0]
-        places = [self.runs / setting / f"{name}-0", *sorted((self.runs / setting).glob(f"{scheme}*"))]
-        for place in places:
+        alike = [one for one in self._begun() if _scheme(one[0]) == _scheme(self.row.name)]
+        for _, place in sorted(alike, key=lambda one: one[0] != self.row.name):
             if not (place / "rounds.jsonl").exists():
                 continue
             run = runs.read(place)
@@ -82,34 +79,34 @@ class Line:
                 return float(run.total * sum(one["seconds"] for one in run.rounds) / len(run.rounds))
         return None
 
+    def _begun(self) -> list[tuple[str, Path]]:
+        """The directories of runs in its setting, each with its row's name."""
+        if self.runs is None or self.row.table.kind != "run":
+            return []
+        places = sorted((self.runs / self.row.key[0]).glob("*"))
+        return [(found[1], place) for place in places if (found := _RUN.fullmatch(place.name))]
+
     def plain(self) -> dict[str, Any]:
         """As an object for --json."""
         measure = self.row.table.measure
         paper, ours = self.paper(measure), self.ours(measure)
-        mean = sum(ours) / len(ours) if ours else None
+        one = _middle(measure, ours) if ours else None
         middle = None if paper is None else round(sum(paper) / 2, 6)
         return {
             "table": self.row.table.name,
             "row": self.row.name,
             "measure": measure,
             "paper": middle,
-            "ours": None if mean is None else round(mean, 6),
+            "ours": None if one is None else round(one, 6),
             "lowest": min(ours, default=None),
             "highest": max(ours, default=None),
-            "difference": None if None in (mean, middle) else round(float(mean or 0) - float(middle or 0), 6),
+            "difference": None if one is None or middle is None else round(one - middle, 6),
+            "published": dict(self.row.published),
             "seeds": self.seeds,
             "state": self.state,
             "seconds": self.seconds,
             "runs": [
-                {
-                    **{name: getattr(one, name) for name in ("seed", "rounds", "evaluated", "round_best", "last")},
-                    "up_kB": one.up_kB,
-                    "down_kB": one.down_kB,
-                    "epsilon_paper": one.epsilon_paper,
-                    "epsilon": one.epsilon_model,
-                    "commit": one.commit,
-                    "command": one.command,
-                }
+                {name: value for name, value in asdict(one).items() if name not in ("setting", "row")}
                 for one in self.found
             ],
         }
@@ -149,31 +146,35 @@ class Line:
         ours, paper = self.ours(measure), self.paper(measure)
         text, difference = "not run", "-"
         if ours:
-            mean = sum(ours) / len(ours)
+            mean = fmean(ours)
             spread = f" ({min(ours):.{places}f} to {max(ours):.{places}f})" if len(ours) > 1 else ""
             text = f"{mean:.{places}f}{spread}"
             difference = f"{mean - sum(paper) / 2:+.{places}f}" if paper else "-"
         return {f"{word}: paper": _range(paper), f"{word}: ours": text, f"{word}: difference": difference}
 
     def _spent(self) -> dict[str, str]:
-        """Bytes, rounds and epsilons."""
-        known, one = self.row.published, self.found[0] if self.found else None
+        """Bytes and rounds, of several seeds the means, and epsilons, of these the largest."""
+        known, found = self.row.published, self.found
         cells = {}
         for way in ("up", "down"):
             cells[f"kB {way}: paper"] = known.get(f"{way}_kB") or "-"
-            ours = getattr(one, f"{way}_kB_best", None)
-            cells[f"kB {way}: ours"] = "-" if ours is None else f"{ours:.2f}"
+            ours = [one for result in found if (one := getattr(result, f"{way}_kB_best")) is not None]
+            cells[f"kB {way}: ours"] = f"{fmean(ours):.2f}" if ours else "-"
         heads = ("best round", "last round", *_EPSILON, "seeds", "evaluated")
-        if one is None:
+        if not found:
             return {**cells, **dict.fromkeys(heads, "-"), _EPSILON[0]: known.get("epsilon") or "-"}
+        spent = [
+            max((one for result in found if (one := getattr(result, f"epsilon_{view}")) is not None), default=None)
+            for view in ("paper", "model", "server")
+        ]
         values = (
-            ", ".join(str(result.round_best or "-") for result in self.found),
-            f"{sum(result.last for result in self.found) / len(self.found):.3f}",
+            ", ".join(str(result.round_best or "-") for result in found),
+            f"{fmean(result.last for result in found):.3f}",
             known.get("epsilon") or "-",
-            "none" if one.epsilon_paper is None else f"{one.epsilon_paper:.2f}",  # rounded as there
-            *("none" if value is None else shown(value) for value in (one.epsilon_model, one.epsilon_server)),
+            "none" if spent[0] is None else f"{spent[0]:.2f}",  # rounded as there
+            *("none" if value is None else shown(value) for value in spent[1:]),
             str(len(self.seeds)),
-            f"{one.evaluated} of {one.rounds}",
+            ", ".join(dict.fromkeys(f"{result.evaluated} of {result.rounds}" for result in found)),
         )
         return {**cells, **dict(zip(heads, values, strict=True))}
 
@@ -184,11 +185,20 @@ class Line:
             if self.paper(measure) is None:
                 continue
             ours = sorted(self.ours(measure))
-            text = format(ours[len(ours) // 2], form) if ours else "not run"
+            text = format(_middle(measure, ours), form) if ours else "not run"
             if len(ours) > 1:
                 text += f" ({ours[0]:{form}} to {ours[-1]:{form}})"
             cells |= {f"{_WORDS[measure]}: paper": self.row.published[measure], f"{_WORDS[measure]}: ours": text}
         return cells
+
+
+def _scheme(row: str) -> str:
+    return re.split("[@ ]", row)[0]
+
+
+def _middle(measure: str, ours: Sequence[float]) -> float:
+    """Of several seeds: the median of what needs no run, else the mean."""
+    return median(ours) if measure in _FACTS else fmean(ours)
 
 
 def _range(paper: tuple[float, float] | None) -> str:

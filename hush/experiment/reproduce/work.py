@@ -11,7 +11,7 @@ from hush.experiment import parallel
 from hush.experiment.config import Config
 from hush.experiment.reproduce import results
 from hush.experiment.reproduce.plan import Row
-from hush.experiment.reproduce.results import Fact
+from hush.experiment.reproduce.results import Fact, Result
 from hush.models import processes
 
 if TYPE_CHECKING:
@@ -23,11 +23,12 @@ Say = Callable[["Job", str, int, int], None]  # of a job: what it does, and how 
 
 @dataclass(frozen=True)
 class Job:
-    """A row with a seed, and the directory of its run."""
+    """A row with a seed, and the directory of its run. again: a commit, where a result of another one does not do."""
 
     row: Row
     seed: int
     runs: Path
+    again: str | None = None
 
     @property
     def name(self) -> str:
@@ -38,7 +39,7 @@ class Job:
     def path(self) -> Path:
         """Where the run is."""
         setting, name = self.row.key
-        return self.runs / setting / f"{name}-{self.seed}"
+        return self.runs / setting / "-".join([name, str(self.seed), *([self.again] if self.again else [])])
 
     @property
     def command(self) -> str:
@@ -50,10 +51,13 @@ class Job:
     def done(self) -> bool:
         """Whether its figures are in the paper's folder."""
         folder, table = self.row.table.paper.folder, self.row.table
+        known: Iterator[Result | Fact]
         if table.kind == "run":
-            return (*self.row.key, self.seed) in {one.key for one in results.read(folder) if one.complete}
-        known = (one for one in results.facts(folder) if one.measure == table.measure)
-        return (*self.row.key, self.seed) in {(one.setting, one.row, one.seed) for one in known}
+            known = (one for one in results.read(folder) if one.complete)
+        else:
+            known = (one for one in results.facts(folder) if one.measure == table.measure)
+        mine = (one for one in known if (one.setting, one.row, one.seed) == (*self.row.key, self.seed))
+        return any(self.again in (None, one.commit) for one in mine)
 
 
 def run(jobs: Sequence[Job], workers: int, say: Say) -> dict[str, str]:
