@@ -66,6 +66,7 @@ tables: $(VENV)/installed
 	@$(BIN)/python -m hush.experiment.listing
 	@$(BIN)/python docs/tables.py
 	@$(BIN)/python experiments/audit/table.py --tables
+	@$(BIN)/python experiments/constrained/sensing.py --tables
 	@$(BIN)/python docs/draw.py
 
 # The texts as a site in site/, with a search; index.html opens from the disk. A warning is an error.

@@ -562,6 +562,12 @@ def test_figures_of_the_papers_are_those_of_their_results(tmp_path):
     assert figures.write(folder) == []
 
 
+def test_tables_of_the_bounds_of_sensing():
+    script = runpy.run_path(str(ROOT / "experiments/constrained/sensing.py"))
+    assert script["current"]() == script["TEXT"].read_text()
+    assert "<!-- sensing -->" in script["TEXT"].read_text()
+
+
 def test_tables_of_the_audit():
     """As their results are: no bound above what is proven, and nothing hidden where nothing is promised."""
     script = runpy.run_path(str(ROOT / "experiments/audit/table.py"))
