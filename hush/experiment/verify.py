@@ -1,10 +1,14 @@
 """A run's card and epsilons computed anew from its verified ledger: what is stored is compared, never believed."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from hush.core.plans import planned
 from hush.core.state import State
 from hush.data.fetch import Say
 from hush.errors import Mistake
@@ -24,6 +28,7 @@ from hush.privacy.events import Event, relation
 from hush.privacy.ledger import Ledger
 from hush.privacy.views import paper_epsilon, stated, unnoticed_epsilon, views
 from hush.privacy.warnings import warnings
+from hush.random.seeds import PublicSeed, SecretSeed
 
 _AGREE = 1e-9  # another machine's logarithms may differ in the last bits; what is printed is computed here
 
@@ -32,14 +37,18 @@ def card(path: Path, say: Say = population.quiet) -> dict[str, Any]:
     """The card of a run as its ledger, its configuration and its checkpoint give it.
 
     A stored card that says something else is refused, and a page of a finished run too. A ledger that is ahead of the
-    card, as a kill leaves it, counts in full. Where the run's data is not at hand, `say` hears that the figures alone
-    were computed. Beside what the ledger gives it says what attacks found (audit.json), and names versions and files.
+    checkpoint, as a kill leaves it, counts in full: see _caught_up. `say` hears of a run that is not finished, and
+    where its data is not at hand, that the figures alone were computed. Beside what the ledger gives it says what
+    attacks found (audit.json), and names versions and files.
     """
     ledger = Ledger.load(path / "privacy.json")
     if ledger.card is None:
         raise Mistake(f"{path} has no card yet: let the run finish, or go on with --resume")
     try:
-        found = _checked(path, ledger.card, ledger, say)
+        found, run = _checked(path, ledger.card, ledger, say), runs.read(path)
+        if len(run.rounds) < run.total:
+            done = f"{len(run.rounds)} of {run.total} rounds are done"
+            say(f"{path} is not finished: {done}, and its card has {found['rounds']}")
         _page(path)
         return {**audited(found, audits.read(path), audits.wrong(path)), **provenance(path)}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -108,10 +117,42 @@ def _checked(path: Path, stored: Mapping[str, Any], ledger: Ledger, say: Say) ->
                 if number == len(counts):
                     raise
     if experiment is not None:
+        state = _caught_up(experiment, state, events, runs.read(path).rounds)
         return stated_card(facts(experiment, state, events, seen))
     _compare(path, _flat({"warnings": stored["warnings"]}), _flat({"warnings": warnings(stored)}))
     found = _renewed(stored, state, _figures(events, state, wanted, stored)) if events else dict(stored)
     return {**found, "warnings": warnings(found)}
+
+
+def _caught_up(experiment: Experiment, state: State, events: Sequence[Event], rows: Sequence[Row]) -> State:
+    """The state with the participations of the rounds that a simulation finished after its checkpoint.
+
+    Their cohorts are drawn again by the run's own seed, which must give the turns of the checkpoint and each event that
+    the ledger has. From the first that differs on, and of draws that nobody can repeat, the ledger charges everybody.
+    """
+    scheme, task, wanted = experiment.scheme, experiment.task, experiment.config.run
+    secret, seed, joined = SecretSeed.simulated(wanted.seed), PublicSeed(wanted.seed), state.participation
+    left, clip, turns = list(events[joined.charged :]), state.clip, np.zeros(task.clients, np.int64)
+    if experiment.deployed or not left:
+        return state
+    for number in range(1, state.round + 1):
+        turns[scheme.sampling.draw(task.clients, secret, number)] += 1
+    if not np.array_equal(turns, joined.rounds):
+        return state
+    for number, row in enumerate((row for row in rows if row["round"] > state.round), state.round + 1):
+        cohort, live = scheme.sampling.draw(task.clients, secret, number), state.live
+        if not scheme.coordinates.fixed:
+            live = scheme.coordinates.draw(task.problem, seed, number, None)
+        mean, drawn = scheme.sampling.cohort(task.clients), len(cohort)
+        plan = planned(scheme, task.problem, seed, number, state.weights, live, drawn=drawn, mean=mean, clip=clip)
+        if row["round"] != number or not left or scheme.event(plan, task) != left.pop(0):
+            break
+        answered = plan.floor if row["aborted"] else min(row["cohort"], drawn)
+        event = scheme.event(plan, task, present=None if answered == plan.floor else int(answered))
+        assert event is not None
+        joined.add(event, cohort)
+        state.books.round, state, clip = number, replace(state, round=number), row["clip"]
+    return state
 
 
 def _experiment(path: Path, wanted: Config, say: Say) -> Experiment | None:

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from hush.cli import main
+from hush.experiment import verify
+from hush.experiment.checkpoint import load_state
 from hush.privacy.ledger import Ledger
 
 WORDS = [
@@ -75,6 +77,29 @@ def test_killed_twice_and_resumed_equals_the_run_that_was_not_killed(tmp_path, m
     assert rounds(broken) == rounds(whole)
     assert (broken / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
     assert Ledger.load(broken / "privacy.json").events == Ledger.load(whole / "privacy.json").events
+
+
+def test_the_card_of_a_killed_run_is_that_of_the_rounds_it_finished(tmp_path):
+    """Whatever the checkpoint holds: cohorts of later rounds are drawn again. Where they cannot be, all are charged."""
+    out, said = tmp_path / "run", []
+    kill_at(out, 13)
+    done, ledger = rounds(out), Ledger.load(out / "privacy.json")
+    assert load_state(out / "checkpoint" / "state.safetensors")[0].round < len(done)
+    card = verify.card(out, said.append)
+    found = {one["name"]: one["epsilon"] for one in card["adversaries"]}
+    assert (card["rounds"], card["participation"]["worst"] <= len(done)) == (len(done), True)
+    assert f"{len(done)} of 25 rounds are done" in said[0]
+    for view in ("server", "upload"):
+        said_then = done[-1]["epsilon"][view]
+        if len(ledger.events) == len(done):
+            assert found[view] == pytest.approx(said_then, rel=1e-9)
+        else:  # of a round that was begun everybody is charged
+            assert said_then < found[view] < 1.3 * said_then
+    file = out / "config.toml"
+    file.write_text(file.read_text().replace("\nseed = 0\n", "\nseed = 1\n"))
+    other = verify.card(out)
+    assert other["rounds"] < len(done)
+    assert next(one["epsilon"] for one in other["adversaries"] if one["name"] == "server") > 1.5 * found["server"]
 
 
 DRIVER = """
