@@ -43,6 +43,34 @@ def check(problem: Judged, parts: dict[str, Samples | None]) -> None:
             known.add(rows)
 
 
+def check_single(problem: Judged, rows: Samples) -> None:
+    """Refuse a loss whose mean over rows is not that of their losses, for who takes the loss of each row by itself.
+
+    Of targets with more than one number a row, as tokens, the mean may be over those that count, and is left alone.
+    """
+    if rows.targets.numel() != len(rows) or len(rows) < 2:
+        return
+    trial = _Trial(problem, rows, "train")
+    output, targets = trial.outputs(), trial.few.targets
+    if not isinstance(output, Tensor):
+        return
+    with torch.no_grad():
+        spread = _spread(output)
+        whole, *each = (float(trial.value(spread[i], targets[i])) for i in (slice(2), slice(0, 1), slice(1, 2)))
+    mean = sum(each) / 2
+    if abs(whole - mean) > CLOSE * abs(mean):
+        raise Mistake(
+            f"the loss of two rows is {whole:.4g} and not {mean:.4g}, the mean of theirs: each record is taken by"
+            " itself, where weights of classes cancel; take a plain mean, and balance='weights' where one class of two"
+            " is rare"
+        )
+
+
+def _spread(output: Tensor) -> Tensor:
+    """The outputs, a little apart where all are alike."""
+    return output + 0.01 * torch.arange(len(output)).view(-1, *[1] * (output.dim() - 1))
+
+
 def _judge(problem: Judged, rows: Samples) -> None:
     """The evaluation, of two rows; a function of the user's may need all of them."""
     few = rows if callable(problem.metrics) else rows.rows(_two(rows))
@@ -100,7 +128,11 @@ class _Trial:
                 what = f"{self.name} rows of shape {tuple(inputs.shape[1:])}, {_kind(inputs)}"
                 raise Mistake(f"the model fails on {what} ({first_line(error)}): make the two fit") from error
 
-    def _value(self, output: Any, targets: Tensor) -> Any:
+    def outputs(self) -> Any:
+        """What the model gives for the two rows when it is judged."""
+        return self._forward(self.few, training=False)
+
+    def value(self, output: Any, targets: Tensor) -> Any:
         """What the loss gives; torch warns where shapes are paired all with all, which is refused in a sentence."""
         with seeded(0), torch.enable_grad(), warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Using a target size")
@@ -109,7 +141,7 @@ class _Trial:
     def _loss(self, output: Any, targets: Tensor) -> Tensor:
         found = logits(output)
         try:
-            value = self._value(output, targets)
+            value = self.value(output, targets)
         except Mistake:
             raise
         except Exception as error:
@@ -208,7 +240,7 @@ class _Trial:
 
     def _rows_apart(self, targets: Tensor) -> None:
         """That each row counts by itself, and once: not all outputs against all targets, and not as a sum."""
-        output = self._forward(self.few, training=False)
+        output = self.outputs()
         found = logits(output)
         with torch.no_grad():
             if found is output and found.shape != targets.shape and found.numel() == targets.numel():
@@ -224,10 +256,10 @@ class _Trial:
 
     def _broadcast(self, output: Tensor, targets: Tensor) -> None:
         """Whether (N, 1) and (N,) are paired all with all: the loss of two rows is not the mean of their losses."""
-        spread = output + 0.01 * torch.arange(len(output)).view(-1, *[1] * (output.dim() - 1))  # where all are alike
+        spread = _spread(output)
         try:
-            whole, right = (float(self._value(spread, t)) for t in (targets, targets.reshape(output.shape)))
-            rows = [float(self._value(spread[i : i + 1], targets[i : i + 1])) for i in range(2)]
+            whole, right = (float(self.value(spread, t)) for t in (targets, targets.reshape(output.shape)))
+            rows = [float(self.value(spread[i : i + 1], targets[i : i + 1])) for i in range(2)]
         except Exception:  # a loss that takes the shapes as they are, and no others
             return
         mean = sum(rows) / 2

@@ -3,7 +3,9 @@
 import itertools
 import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -22,6 +24,7 @@ from hush.models.weights import flatten, glorot
 from hush.parts.sampling import Fixed, Poisson
 from hush.parts.trainers.clipped import sums
 from hush.parts.trainers.dpsgd import Dpsgd
+from hush.parts.trainers.sgd import Sgd
 from hush.random.seeds import PublicSeed, SecretSeed
 
 SECRET = SecretSeed.simulated(1)
@@ -392,6 +395,29 @@ def test_two_classes_are_needed_to_balance(targets: Tensor, balance: str) -> Non
     task = table(targets=targets)
     with pytest.raises(Mistake, match="the targets are not the classes 0 and 1"):
         fit(replace(BASE, balance=balance, share=0.25), task, np.array([3]))
+
+
+def test_weights_of_classes_that_would_cancel_are_refused() -> None:
+    """torch divides by the weights of the batch, which of one record leaves none."""
+    labels = torch.arange(60) % 3
+    private = Scheme(replace(BASE, batch=1), Poisson(0.5))
+
+    def task(loss: Callable[..., Tensor], targets: Tensor = labels) -> Task:
+        inputs = torch.randn(60, 5, generator=torch.Generator().manual_seed(1))
+        return Task(nn.Linear(5, 3), loss, (inputs, targets), [list(range(30)), list(range(30, 60))])
+
+    def over_rows(outputs: Tensor, targets: Tensor) -> Tensor:
+        return (weights[targets] * F.cross_entropy(outputs, targets, reduction="none")).mean()
+
+    weights = torch.tensor([1.0, 50.0, 3.0])
+    for loss in (nn.CrossEntropyLoss(weight=weights), partial(F.cross_entropy, weight=weights)):
+        with pytest.raises(Mistake, match="where weights of classes cancel"):
+            private.check(task(loss))
+    for loss in (F.cross_entropy, over_rows, nn.CrossEntropyLoss(label_smoothing=0.1)):
+        private.check(task(loss))
+    Scheme(Sgd(0.1, 1, 5), Poisson(0.5)).check(
+        task(nn.CrossEntropyLoss(weight=weights))
+    )  # of a batch they mean something
 
 
 def test_models_and_devices_refused() -> None:
