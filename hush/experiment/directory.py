@@ -24,6 +24,7 @@ from hush.experiment.journal import CHECKPOINT, Desk, Log, Row
 from hush.experiment.places import transport
 from hush.experiment.population import quiet
 from hush.experiment.resolving import DELTA, Experiment
+from hush.experiment.settings import PYTHON
 from hush.models.kernels import kernels
 from hush.models.metrics import Score, evaluate, evaluate_loss, mean
 from hush.models.weights import loaded
@@ -133,8 +134,9 @@ def _execute(
     before, number = list(ran.values())[-1], 1 if state is None else state.round + 1
     if ledger.header.get("task") != fingerprint:
         left = experiment.scheme.standalone or (path / model.FILE).exists()
-        if state is not None and number > wanted.run.rounds and left:
-            return  # a finished run needs neither
+        given = wanted.data.name == PYTHON or Path(wanted.data.name).exists()
+        if state is not None and number > wanted.run.rounds and left and (before != here or not given):
+            return  # a finished run needs none of them, and features that were made elsewhere differ in last bits
         what = "" if before == here else f", as features do that were made elsewhere (there {before}; here {here})"
         raise Mistake(
             f"{path}: the data, the model or a file of your own changed since the run began{what}: choose another --out"

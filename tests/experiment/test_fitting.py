@@ -226,3 +226,14 @@ def test_another_loss_does_not_go_on_with_a_run(table, tmp_path):
     changed = hush.Task(task(table).model, other, mine.train, mine.split, mine.test, mine.public)
     with pytest.raises(hush.Mistake, match="a file of your own changed since the run began"):
         hush.fit(changed, "fl-top-dp", **given, out=tmp_path / "r", resume=True)
+
+
+def test_a_finished_run_is_not_that_of_other_data(table, tmp_path):
+    train, test = table[:2]
+    given = {"clients": 100, **BUDGET, "out": tmp_path / "r"}
+    run = hush.fit((train, test), "fl-std-dp", **given, model="linear", cohort=20, clip=0.5)
+    again = hush.fit((train, test), "fl-std-dp", **given, model="linear", cohort=20, clip=0.5, resume=True)
+    assert again.score == run.score
+    other = train[0] + 1, 1 - train[1]
+    with pytest.raises(hush.Mistake, match="the data, the model or a file of your own changed"):
+        hush.fit((other, test), "fl-std-dp", **given, model="linear", cohort=20, clip=0.5, resume=True)
