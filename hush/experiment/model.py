@@ -132,7 +132,11 @@ class Model(nn.Module):
     def rows(self, inputs: object) -> Inputs:
         """What the network takes, of raw inputs (a tensor, an array, or sparse records)."""
         raw = inputs if isinstance(inputs, Sparse | Tensor) else torch.as_tensor(np.asarray(inputs))
-        if list(raw.shape[1:]) != self.about.shape or not len(raw):
+        if list(raw.shape) == self.about.shape:
+            raise Mistake(f"inputs of the shape {tuple(raw.shape)} are one row: give it as a batch of one, as x[None]")
+        if raw.dim() and not len(raw):
+            raise Mistake("inputs have no rows: give one or more")
+        if list(raw.shape[1:]) != self.about.shape or not raw.dim():
             raise Mistake(
                 f"inputs have the shape {tuple(raw.shape)}, and this model takes rows of {tuple(self.about.shape)}:"
                 " give them as the run's data had them"

@@ -19,7 +19,7 @@ from hush.experiment.fronts import Inputs
 from hush.experiment.model import Model
 from hush.experiment.preparing import loss_of, metrics_of
 from hush.experiment.settings import PYTHON
-from hush.models.losses import Loss
+from hush.models.losses import Loss, family, ignored
 from hush.models.measures.choice import Metrics
 from hush.models.metrics import Score, evaluate
 from hush.models.outputs import outputs
@@ -79,7 +79,9 @@ def predict(model: Model, name: str, say: Say = population.quiet) -> Predicted:
     score = None
     if rows.targets is not None:
         metrics = None if model.about.metrics == PYTHON else metrics_of(model.about.metrics)
-        judged = _Judged(model.network, _loss(model), Samples(made, rows.targets), metrics)
+        loss = _loss(model)
+        _check_labels(loss, found, rows.targets, rows.numbers)
+        judged = _Judged(model.network, loss, Samples(made, rows.targets), metrics)
         score = evaluate(judged, flatten(model.network))
     return Predicted(rows.numbers, model.answers(found), found, score, rows.left)
 
@@ -89,6 +91,8 @@ def read(model: Model, name: str, say: Say = population.quiet) -> Rows:
     path, known = Path(name), model.about.records
     if path.suffix == ".npz":
         return _arrays(path)
+    if path.is_dir() and known is not None:
+        raise Mistake(f"{path} is a folder, and rows are numbered within a table: predict each of its files by itself")
     if path.suffix.lower() in TABLES or (path.is_file() and path.suffix.lower() != ".toml"):
         if known is None:
             raise Mistake(f"{path} is a table, and this model has no schema of columns: give an .npz of raw inputs")
@@ -117,6 +121,22 @@ def _arrays(path: Path) -> Rows:
         targets = torch.as_tensor(labels.astype("float32" if labels.dtype.kind == "f" else "int64"))
     inputs = torch.as_tensor(arrays[name].astype("float32") if arrays[name].dtype.kind in "bf" else arrays[name])
     return Rows(inputs, targets, list(range(1, len(inputs) + 1)))
+
+
+def _check_labels(loss: Loss, found: Tensor, targets: Tensor, numbers: list[int]) -> None:
+    """Refuse labels of classes that the model does not know."""
+    like = family(loss)
+    if like not in ("classes", "labels") or (like == "classes" and targets.is_floating_point()):
+        return
+    most = found.shape[1] - 1 if like == "classes" and found.dim() > 1 else 1
+    wrong = ((targets < 0) | (targets > most)) & (targets != ignored(loss))
+    if bool(wrong.any()):
+        place = wrong.nonzero()[0]
+        label, row = float(targets[tuple(place)]), numbers[int(place[0])]
+        raise Mistake(
+            f"row {row} has the label {label:g}, and the model knows the classes 0 to {most}: correct it, or leave the"
+            " labels out"
+        )
 
 
 def _loss(model: Model) -> Loss:

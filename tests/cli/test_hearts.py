@@ -35,6 +35,12 @@ def test_four_files_without_headers_to_a_privacy_card(hush, hearts):
     assert "differential privacy, record level, delta 0.001" in out
     assert "4 of 4 clients a round" in out
     assert "fitted on the records" not in out
+    status, out, err = hush("predict", "run", "hearts/files/east.txt")  # whose client is in the name of the file
+    assert (status, len(out.splitlines())) == (0, 71), err
+    assert "70 rows, accuracy" in err
+    status, out, err = hush("predict", "run", "hearts/files")
+    assert (status, out) == (2, "")
+    assert "hearts/files is a folder" in err
 
 
 @pytest.mark.parametrize("folder", ["hearts/files", "hearts/files/", "hearts/files/*"])

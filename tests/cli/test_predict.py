@@ -62,12 +62,18 @@ def test_an_npz(hush, digits, tmp_path):
     np.savez(tmp_path / "bare.npz", x=x[:5])
     np.savez(tmp_path / "flat.npz", x=x.reshape(len(x), -1))
     np.savez(tmp_path / "none.npz", z=x)
+    np.savez(tmp_path / "one.npz", x=x[0])
+    np.savez(tmp_path / "empty.npz", x=x[:0])
+    np.savez(tmp_path / "labels.npz", x=x[:3], y=np.array([0, 10, 1]))
     status, said, _ = hush("predict", digits, "both.npz", "--json")
     assert alike(json.loads(said), last(digits))
     status, said, err = hush("predict", digits, "bare.npz")
     assert (status, len(said.splitlines()), err) == (0, 6, "5 rows\n")
     for name, sentence in (
         ("flat.npz", "this model takes rows of (1, 8, 8)"),
+        ("one.npz", "are one row: give it as a batch of one"),
+        ("empty.npz", "inputs have no rows"),
+        ("labels.npz", "row 2 has the label 10, and the model knows the classes 0 to 9"),
         ("none.npz", "no array 'x' or 'x_test'"),
         ("absent.npz", "cannot be read"),
         ("rows.csv", "is a table, and this model has no schema"),

@@ -67,7 +67,7 @@ def read(
     schema = whole.model_copy(update={"table": main, "features": _features(known, folder)})
     table = open_table(main, {}, main.client)
     blank = {main.label: written(main.positive[0]) if main.positive else "0"}
-    filled = blank | ({} if main.client in table.kinds else {main.client: path.stem})
+    filled = blank | ({} if main.client in table.kinds or table.by_path else {main.client: path.stem})
     records = build(schema, say, {}, filled)
     assert records.rows is not None
     check(records.names, known, str(path))

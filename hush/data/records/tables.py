@@ -31,6 +31,7 @@ class Table:
     files    what messages call them, each with the client that its name gives, where the schema asks for that
     missing  what stands for "not known": by column, and for ALL
     commas   the files in which the decimal sign is a comma
+    given    the columns that are of no file: see `filled`
     """
 
     name: str
@@ -39,15 +40,17 @@ class Table:
     files: Mapping[str, str | None]
     missing: Mapping[str, tuple[str, ...]]
     commas: tuple[str, ...] = ()
+    given: tuple[str, ...] = ()
 
     def check(self, column: str, key: str) -> str:
         """The column, which must be there and hold one value a row; `key` is what the schema calls it."""
         if column not in self.kinds:
-            near = difflib.get_close_matches(column, self.kinds, n=1, cutoff=0.4)
+            there = [name for name in self.kinds if name not in self.given]
+            near = difflib.get_close_matches(column, there, n=1, cutoff=0.4)
             hint = f" (the nearest is {near[0]!r})" if near else ""
             others = ", or say 'file' if each file is of one" if key == "client" and len(self.files) > 1 else ""
             raise Mistake(
-                f"{key} = {column!r} is not a column of {self.name}{hint}: name one of {', '.join(self.kinds)}{others}"
+                f"{key} = {column!r} is not a column of {self.name}{hint}: name one of {', '.join(there)}{others}"
             )
         if not readable(self.kinds[column]):
             raise Mistake(
@@ -122,7 +125,8 @@ class Table:
         if not values:
             return self
         lazy = self.lazy.with_columns(pl.lit(value).alias(column) for column, value in values.items())
-        return replace(self, lazy=lazy, kinds={**self.kinds, **dict.fromkeys(values, pl.String())})
+        given = tuple(name for name in values if name not in self.kinds)
+        return replace(self, lazy=lazy, kinds={**self.kinds, **dict.fromkeys(values, pl.String())}, given=given)
 
 
 def _text(column: str, kind: pl.DataType) -> pl.Expr:
