@@ -1,6 +1,7 @@
 """Every scheme by name."""
 
 import difflib
+import math
 from dataclasses import fields
 from typing import Any
 
@@ -56,9 +57,13 @@ def scheme(name: str, **settings: object) -> Scheme:
         clip = AdaptiveClip()
     elif isinstance(clip, int | float):
         clip = Clip(clip)
-    if not callable(getattr(clip, "encode", None)):
-        raise Mistake(f"clip={clip!r} is not a bound: give a number, 'adaptive', or a Clip")
     return found.scheme(Settings(**{**given, "clip": clip}))
+
+
+def _bounds(clip: object) -> bool:
+    if isinstance(clip, bool | str):
+        return clip == "adaptive"
+    return 0 < clip < math.inf if isinstance(clip, int | float) else callable(getattr(clip, "encode", None))
 
 
 def _checked(name: str, settings: dict[str, Any]) -> dict[str, Any]:
@@ -66,6 +71,8 @@ def _checked(name: str, settings: dict[str, Any]) -> dict[str, Any]:
     known = {field.name: field for field in fields(Settings)}
     plain: dict[type[Table], dict[str, Any]] = {SchemeTable: {}, TrainTable: {}}
     for key, value in settings.items():
+        if key in ("epsilon", "delta"):
+            raise Mistake(f"{name} takes noise=... and no {key}: hush.fit(..., epsilon=E, delta=D) finds the noise")
         if key not in known:
             old = {old.partition(".")[2]: new.partition(".")[2] for old, new in RENAMED.items()}
             hint = f"it is now {old[key]}; " if key in old else nearest(key, known)
@@ -78,8 +85,10 @@ def _checked(name: str, settings: dict[str, Any]) -> dict[str, Any]:
             raise Mistake(f"{name}: vote = {value!r} must be a positive number: the noise of the vote")
         if key == "sampling" and value is not None and not callable(getattr(value, "draw", None)):
             raise Mistake(f"{name}: sampling = {value!r} must be a hush.Fixed, Poisson or Once")
+        if key == "clip" and not _bounds(value):
+            raise Mistake(f"{name}: clip = {value!r} must be a number above 0, 'adaptive' or a Clip")
         for table, values in plain.items():
-            if key in table.model_fields and not (key == "clip" and callable(getattr(value, "encode", None))):
+            if key in table.model_fields and key != "clip":
                 values[key] = value
     for table, values in plain.items():
         try:

@@ -105,8 +105,8 @@ def loop(
     kernels compute (elsewhere it would be another release under the same noise), others do not and count again. The
     clients must be simulated as they were: one draw for a sum is another than those of each client.
     """
-    if rounds < 1:
-        raise Mistake(f"rounds={rounds} must be at least 1")
+    if rounds != int(rounds) or rounds < 1:
+        raise Mistake(f"rounds={rounds} must be at least 1, and an integer")
     task = clients.enrolled
     fit.check(task.problem, task.parts)
     scheme.check(task)

@@ -200,6 +200,11 @@ class Task:
         metrics: Metrics | None = None,
         featured: bool = False,
     ) -> None:
+        if not isinstance(model, nn.Module):
+            raise Mistake(f"model of type {type(model).__name__} has no weights to train: give a torch.nn.Module")
+        if not callable(loss):
+            raise Mistake(f"loss of type {type(loss).__name__} cannot be called: give a function (outputs, targets)")
+
         def taken(data: object) -> Samples:
             return fitted(model, samples(data, precision=precision(model)))
 

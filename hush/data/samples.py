@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -81,7 +81,15 @@ class Split:
     @classmethod
     def of(cls, clients: Iterable[Sequence[int] | Tensor | np.ndarray[Any, Any]]) -> Split:
         """From one sequence of row numbers per client."""
-        parts = [torch.as_tensor(np.asarray(part), dtype=torch.int64).reshape(-1) for part in clients]
+        if isinstance(clients, Mapping | str):
+            raise Mistake(
+                f"a split of type {type(clients).__name__} names no rows: give a list of them for each client"
+            )
+        given = [np.asarray(part) for part in clients]
+        for client, part in enumerate(given):
+            if part.size and part.dtype.kind not in "iu":
+                raise Mistake(f"client {client} has row numbers of the type {part.dtype}: give integers, from 0")
+        parts = [torch.as_tensor(part.astype(np.int64)).reshape(-1) for part in given]
         if not parts:
             raise Mistake("a split needs at least one client: the list of clients is empty")
         sizes = torch.tensor([len(part) for part in parts])

@@ -37,7 +37,7 @@ WAIT = 2.0  # seconds between two lines of progress
 _OBJECTS = ("data.name", "scheme.name")  # which `fit` has as arguments
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Run:
     """What a run leaves: a row per round, the privacy card, the trained network; `path`: its directory, if it has one.
 
@@ -52,6 +52,16 @@ class Run:
     path: Path | None
     _experiment: Experiment
     _network: nn.Module | None
+
+    def __repr__(self) -> str:
+        """In a line, without the clients' rows: notebooks keep what they show."""
+        last, words = self.rounds[-1], [self.config.scheme.name, f"{len(self.rounds)} rounds"]
+        measure = last.get("measure")
+        words += [f"{measure} {last[measure]:.4f}"] if measure in last and last[measure] is not None else []
+        spent = [(view, value) for view, value in self.epsilon.items() if not view.endswith("_median")]
+        words += [f"epsilon {value:.3g} ({view})" for view, value in spent if not isinstance(value, str)]
+        words += [] if self.path is None else [f"in {self.path}"]
+        return f"Run({', '.join(words)})"
 
     @cached_property
     def model(self) -> Model:

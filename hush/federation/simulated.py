@@ -12,6 +12,7 @@ from hush.core.scheme import Scheme
 from hush.core.spec import Uploads
 from hush.core.state import State
 from hush.core.task import Task
+from hush.errors import Mistake
 from hush.federation.blocks import Simulation, Work, check
 from hush.models import workers
 from hush.privacy.ledger import Ledger
@@ -88,6 +89,10 @@ def rounds(
     `transport`: Simulated() if not given, Cluster() for the machines of a Ray cluster, or Loopback() for real messages
     between real sessions.
     """
+    if not isinstance(scheme, Scheme):
+        raise Mistake(f"scheme of type {type(scheme).__name__} is none: make one by hush.scheme(name, ...)")
+    if not isinstance(task, Task):
+        raise Mistake(f"task of type {type(task).__name__} is none: make one by hush.Task(model, loss, train, split)")
     clients = (Simulated() if transport is None else transport).of(task)
     return loop(
         scheme,

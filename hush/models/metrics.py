@@ -16,7 +16,7 @@ from hush.models.measures import choice
 from hush.models.measures.choice import Metrics
 from hush.models.measures.kind import Kind, LossOnly, Values
 from hush.models.outputs import passes
-from hush.models.weights import bound
+from hush.models.weights import Layout, bound
 
 
 class Judged(Protocol):
@@ -87,6 +87,9 @@ def _judged(
     samples = samples if samples is not None else task.test
     if samples is None:
         raise Mistake("the task has no test data: give Task(test=...) or pass samples to evaluate()")
+    held = Layout.of(task.model).size
+    if weights.shape != (held,):
+        raise Mistake(f"weights of the shape {tuple(weights.shape)} are not the model's {held}: give state.weights")
     samples = fitted(task.model, samples)
     targets = samples.targets
     # What the targets mean is a matter of all of them: a few rows of a regression may be 0 and 1.

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from numbers import Integral
 from typing import ClassVar
 
 import numpy as np
@@ -95,8 +96,8 @@ class Fixed(Sampling):
     kind: ClassVar[Cohorts] = "fixed"
 
     def __post_init__(self) -> None:
-        if self.size < 1:
-            raise Mistake(f"cohort={self.size} must be at least 1")
+        if not isinstance(self.size, Integral) or self.size < 1:
+            raise Mistake(f"cohort={self.size} must be at least 1, and an integer")
         _check(self.floor, self.tolerance, self.dropout)
 
     def draw(self, population: int, secret: SecretSeed, round: int) -> Members:

@@ -54,8 +54,9 @@ class Release:
 
 def check(delta: float, accountant: str) -> None:
     """Refuse a delta outside (0, 1) and an unknown accountant."""
-    if not 0 < delta < 1:
-        raise Mistake(f"delta={delta:g} must lie between 0 and 1: take less than one over the population")
+    if delta is None or not 0 < delta < 1:
+        given = delta if delta is None else f"{delta:g}"
+        raise Mistake(f"delta={given} must lie between 0 and 1: take less than one over the population")
     if accountant not in ACCOUNTANTS:
         raise Mistake(f"accountant={accountant} is not known: take one of {', '.join(ACCOUNTANTS)}")
 

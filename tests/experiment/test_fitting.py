@@ -237,3 +237,12 @@ def test_a_finished_run_is_not_that_of_other_data(table, tmp_path):
     other = train[0] + 1, 1 - train[1]
     with pytest.raises(hush.Mistake, match="the data, the model or a file of your own changed"):
         hush.fit((other, test), "fl-std-dp", **given, model="linear", cohort=20, clip=0.5, resume=True)
+
+
+def test_a_run_shows_no_rows(table):
+    """Notebooks keep what stands in their last line."""
+    run = hush.fit(table, "hush", clients=100, **BUDGET)
+    shown = repr(run)
+    assert len(shown) < 200
+    assert shown.startswith(f"Run(hush, {len(run.rounds)} rounds, {run.rounds[-1]['measure']} ")
+    assert f"epsilon {run.epsilon['model']:.3g} (model)" in shown
