@@ -176,7 +176,8 @@ def sentence(error: ValidationError, where: str, known: Iterable[str] = ()) -> s
         str(part) for part in first["loc"] if not str(part).startswith(("literal", "function", "constrained"))
     )
     if first["type"] == "extra_forbidden":
-        return f"{where}: key {key!r} is not known: {nearest(key, known)}remove it or correct its spelling"
+        tables = {name.partition(".")[0] for name in known} if isinstance(first["input"], dict) else known
+        return f"{where}: key {key!r} is not known: {nearest(key, sorted(tables))}remove it or correct its spelling"
     alike = [one for one in error.errors() if one["loc"][:2] == first["loc"][:2]]
     allowed = [
         _WORDS[one["type"]](one.get("ctx", {})) if one["type"] in _WORDS else one["msg"].lower() for one in alike

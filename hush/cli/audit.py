@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 COMMANDS = ("run", "mechanism", "inversion", "property", "membership")
 ALARM = 1  # the status of an audit that found something wrong
-USUAL: dict[str, Any] = {"noise": 1.0, "clients": 6000, "delta": 1e-5, "seed": 0}  # of trials of a scheme by name
+USUAL: dict[str, Any] = {"noise": None, "clients": 6000, "delta": 1e-5, "seed": 0}  # of trials of a scheme by name
 
 app = typer.Typer(
     help="Attack a run, or a scheme, and set what that shows beside what is proven. `hush audit RUN` audits a run.",
@@ -33,7 +33,7 @@ app = typer.Typer(
 app.command("inversion")(inversion)
 app.command("property")(property_)
 app.command("membership")(membership)
-Trials = Annotated[int, typer.Option(min=100, help="Trials in each world, with the client and without it.")]
+Trials = Annotated[int, typer.Option(min=100, help="Trials with the client, and without; at most 4,000 without noise.")]
 Workers = Annotated[int | None, typer.Option(min=1, help="Processes that run trials; one for each core if not given.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 

@@ -54,6 +54,7 @@ def card(
             files.write(html, page.encode())
         except OSError as error:
             raise Mistake(f"{html} cannot be written ({error.strerror}): choose another file") from None
+        typer.echo(f"written: {html}", err=True)
     print(json.dumps(found) if as_json else text, end="\n" if as_json else "")
     if verify is not None:
         typer.echo(f"signed by the owner of that key on {found['signed']['at']}", err=True)

@@ -209,7 +209,7 @@ def _train(
     name: str | None = None,
 ) -> None:
     """One run in its directory, and by its name at the trackers, with progress on standard error."""
-    from hush.experiment import directory
+    from hush.experiment import directory, population
     from hush.experiment.resolving import build
     from hush.experiment.statement import planned
 
@@ -225,7 +225,7 @@ def _train(
         *(["too few clients (or records) for canaries: the code is tried alone"] if alone else []),
     ):
         notes.print(note, style="dim", highlight=False, markup=False)
-    warn(notes, planned(built))
+    warn(notes, [*([] if built.data is None else population.odd(built.data)), *planned(built)])
 
     def say(sentence: str) -> None:
         notes.print(sentence, style="dim", highlight=False, markup=False, soft_wrap=True)
@@ -275,7 +275,10 @@ def configured(
     if audit:
         known = (canaries, base.run.canaries)
         options = {"run.canaries": next((one for one in known if one is not None), USUAL), **options}
-    return config.over(base, options, "options")
+    wanted = config.over(base, options, "options")
+    if experiment is None and (difference := config.changed(base, wanted)):
+        raise Mistake(f"{resumed} holds a run with another configuration, {difference}: choose another --out")
+    return wanted
 
 
 def short(scheme: str) -> str:

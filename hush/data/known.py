@@ -233,6 +233,8 @@ def known(name: str) -> Known:
             return whole
         found = replace(PREMIER, name=f"{PREMIER.name}:{part!r}", tables=partial(_premier, part))
         return found if whole is PREMIER else _dealt(found, f"{whole.name}:{part!r}", whole.about)
+    if "/" in name or Path(name).suffix:
+        raise Mistake(f"{name} is not there: correct the path; `hush data list` has the sets that are known by a name")
     near = difflib.get_close_matches(name.lower(), SETS, n=1, cutoff=0.4)
     hint = f" (the nearest is {near[0]})" if near else ""
     names = ", ".join(SETS)

@@ -77,7 +77,7 @@ def of_scheme(experiment: Experiment, trials: int = TRIALS, spread: Spread = thr
 
 def of_name(
     scheme: str,
-    noise: float,
+    noise: float | None,
     clients: int,
     delta: float,
     trials: int,
@@ -85,8 +85,11 @@ def of_name(
     spread: Spread = threads,
     say: Say | None = None,
 ) -> Audit:
-    """Trials of a scheme by name, at a clip bound of 1."""
+    """Trials of a scheme by name, at a clip bound of 1 and, if not given, a noise multiplier of 1."""
     entry = own.entry(scheme)
+    if noise is not None and not entry.private:
+        raise Mistake(f"{scheme} has no noise to set: leave it out")
+    noise = 1.0 if noise is None else noise
     made = entry.scheme(Settings(sampling=entry.sampling, noise=noise, clip=Clip(1.0)))
     return mechanism(
         made, clients, delta=delta, trials=trials, confidence=CONFIDENCE, seed=seed, spread=spread, say=say

@@ -2,6 +2,7 @@
 
 import sys
 import time
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -141,6 +142,8 @@ def fit(
         # Measured when the run began: measured again it might come out otherwise, and so would the last bits.
         wanted = config.over(wanted, {"run.engine": config.read(Path(out) / "config.toml").run.engine}, "fit")
     built = build(wanted, given=given)
+    for sentence in [] if built.data is None else population.odd(built.data):
+        warnings.warn(sentence, stacklevel=2)
     if out is None and built.config.run.canaries is not None:
         raise Mistake("what canaries show is kept in a directory: give out, or leave canaries out")
     return _trained(built, progress) if out is None else _kept(built, Path(out), resume, progress)

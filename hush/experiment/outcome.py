@@ -89,7 +89,7 @@ def clipping(experiment: Experiment, state: State) -> dict[str, Any] | None:
                 return None
             clipped, bound = clipped + int((found.norms > found.bound).sum()), found.bound
         said[when] = "nobody" if clipped == 0 else "everybody" if clipped == trials else "some"
-    return {"bound": bound, "trials": trials, **said, "tuned": _tuned(experiment)}
+    return {"bound": bound, "trials": trials, **said, "tuned": _tuned(experiment), "adaptive": state.clip is not None}
 
 
 def _tuned(experiment: Experiment) -> bool:

@@ -75,6 +75,21 @@ def checked(data: DataSet) -> DataSet:
     return data
 
 
+def odd(data: DataSet) -> list[str]:
+    """What of the labels trains as it is, and is likely meant otherwise; for who runs a simulation, and no card."""
+    targets = data.train.targets
+    if targets.is_floating_point():
+        two = targets.numel() > 1 and bool(((targets == 0) | (targets == 1)).all())
+        return ["the targets are 0.0 and 1.0, taken as numbers: give integers for classes"] if two else []
+    if targets.dim() != 1 or data.classes < 2:
+        return []
+    absent = (torch.bincount(targets, minlength=data.classes) == 0).nonzero().flatten().tolist()
+    if not absent:
+        return []
+    which = ", ".join(map(str, absent[:5])) + (", ..." if len(absent) > 5 else "")
+    return [f"no training row has the label {which}, of 0 to {data.classes - 1}: classes are counted from 0"]
+
+
 def named(config: Config) -> list[str]:
     """What of a configuration is named, and may be a file's."""
     tables = config.model_dump()

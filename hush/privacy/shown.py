@@ -21,6 +21,11 @@ def shown(value: float | str, places: int = 2) -> str:
     return f"{whole}.{decimals.rstrip('0').ljust(places, '0')}"
 
 
+def brief(value: float | str) -> str:
+    """As `shown`, without decimals from 100 on."""
+    return shown(value) if isinstance(value, str) or value < 100 else f"{int(shown(value, 0)):,}"
+
+
 def lowered(value: float, places: int = 2) -> str:
     """A lower bound, rounded down to `places` decimals: 0.68, 3.00; beyond a million no decimals count."""
     if value >= 1e6:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from hush.privacy.shown import shown
+from hush.privacy.shown import brief
 
 CLIENTS = 100  # fewer than these hide one of them badly
 UPLOAD = 20.0  # epsilon of a single upload, where nothing hides uploads
@@ -50,7 +50,7 @@ def _large(card: Mapping[str, Any]) -> str | None:
     above = [view for view in _WHO if _above(spent.get(view), LARGE)]
     if not above:
         return None
-    said = " and ".join(f"{shown(spent[view])} against {_WHO[view]}" for view in above)
+    said = " and ".join(f"{brief(spent[view])} against {_WHO[view]}" for view in above)
     once = card["level"] == "client" and "model" not in above
     remedy = "ask for a smaller epsilon" + (", or let each client take part once (--sampling once)" if once else "")
     return (
@@ -67,7 +67,7 @@ def _upload(card: Mapping[str, Any]) -> str | None:
         or not (spent["upload"] == "none" or _above(spent["upload"], UPLOAD))
     ):
         return None
-    what = "no guarantee" if spent["upload"] == "none" else f"epsilon {shown(spent['upload'])}, above {UPLOAD:g}"
+    what = "no guarantee" if spent["upload"] == "none" else f"epsilon {brief(spent['upload'])}, above {UPLOAD:g}"
     return (
         f"a single upload has {what}, and no secure sum hides it: whoever reads it, the server or the line, may learn"
         " nearly all that it says; add --secure, so that the server sees the sum alone"
@@ -93,13 +93,19 @@ def _clipping(card: Mapping[str, Any]) -> str | None:
     tried = (
         f"the clip bound {found['bound']:.3g} clips {found['first']} of {found['trials']} {of}, by the first weights"
     )
+    more = ", or --clip adaptive" if card["level"] == "client" and not found.get("adaptive") else ""
     if found["first"] == "nobody":
         return (
             f"{tried} and by the last: the noise is proportional to the bound, and so larger than it need be; give a"
-            " smaller --clip" + (", or --clip adaptive" if card["level"] == "client" else "")
+            f" smaller --clip{more}"
         )
     if found["tuned"]:
         return None
+    if found.get("adaptive"):
+        return (
+            f"{tried} and by the last: a bound that adapts has not come as far as the {what} yet; take more rounds, or"
+            " give a number for --clip"
+        )
     return (
         f"{tried} and by the last: all {what} are cut to one length, so that the bound, not the training rate, decides"
         " how far a round moves; give a larger --clip, or keep it and choose the rates for it"

@@ -200,7 +200,7 @@ def test_a_number_of_canaries_that_is_given_counts_before_the_run_s(hush):
     assert hush("run", "fl-std", *words, "--set", "run.canaries=40", "--out", "a")[0] == 0
     status, _, err = hush("run", "--resume", "--out", "a", "--set", "run.canaries=0")
     assert status == 2
-    assert "canaries was 40 and is now 20" in err
+    assert "canaries was 40 and is now 0" in err
     shutil.copy(Path("a", "config.toml"), "c.toml")
     assert hush("run", "c.toml", "--set", "run.canaries=0", "--out", "b")[0] == 0
     assert "canaries = 20" in Path("b", "config.toml").read_text()

@@ -291,6 +291,8 @@ def test_another_run_s_directory_is_refused(hush, tmp_path):
     before = (tmp_path / "r" / "rounds.jsonl").read_bytes()
     status, _, err = hush(*PRIVATE, "--out", "r")
     assert (status, "--resume" in err) == (2, True)
+    status, _, err = hush("run", "--resume", "--out", "r", "--rounds", "500")  # which no noise is found for
+    assert (status, "[run] rounds was" in err, "and is now 500" in err) == (2, True, True)
     status, _, err = hush(*PRIVATE, "--out", "r", "--seed", "1", "--resume")
     assert (status, "[run] seed was 0 and is now 1" in err) == (2, True)
     assert (tmp_path / "r" / "rounds.jsonl").read_bytes() == before

@@ -72,6 +72,8 @@ def test_an_adaptive_bound_is_the_one_of_the_state():
     experiment = built(clip="adaptive")
     state = begun(experiment)
     assert clipping(experiment, replace(state, clip=1e-6))["last"] == "everybody"
+    assert clipping(experiment, replace(state, clip=1e-6))["adaptive"]
+    assert not clipping(built("fl-top-dp", 1e-6), state)["adaptive"]
     assert clipping(experiment, replace(state, clip=1e3))["last"] == "nobody"
 
 

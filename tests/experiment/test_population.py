@@ -9,7 +9,7 @@ import torch
 from hush.catalogue.values import Settings
 from hush.data.registry import DataSet
 from hush.data.samples import Samples
-from hush.experiment.population import featured
+from hush.experiment.population import featured, odd
 from hush.models.features import front as module
 from hush.models.features import unit
 from hush.models.features.front import front
@@ -34,6 +34,21 @@ def rows(x: torch.Tensor) -> Samples:
 def a_set(x: torch.Tensor, public: bool = True) -> DataSet:
     parts = rows(x[:40]), rows(x[40:50])
     return DataSet("own", *parts, 2, "a test", "none known", public=rows(x[50:]) if public else None)
+
+
+@pytest.mark.parametrize(
+    ("targets", "classes", "said"),
+    [
+        ([0, 1, 2, 1], 3, []),
+        ([1, 2, 1, 2], 3, ["no training row has the label 0, of 0 to 2: classes are counted from 0"]),
+        ([0, 9, 0, 9], 10, ["no training row has the label 1, 2, 3, 4, 5, ..., of 0 to 9: classes are counted from 0"]),
+        ([0.0, 1.0, 1.0, 0.0], 1, ["the targets are 0.0 and 1.0, taken as numbers: give integers for classes"]),
+        ([0.0, 0.5, 1.0, 0.0], 1, []),
+    ],
+)
+def test_labels_that_are_likely_meant_otherwise(targets: list[float], classes: int, said: list[str]) -> None:
+    samples = Samples(torch.zeros(4, 2), torch.tensor(targets))
+    assert odd(DataSet("own", samples, samples, classes, "a test", "none known")) == said
 
 
 def test_every_part_of_a_set_of_images() -> None:

@@ -33,11 +33,11 @@ FEDPROX = str(Path(__file__).parents[2] / "examples" / "fedprox.py:private")
 ENV = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
-def start(out):
+def start(out, before="pass"):
     command = [
         sys.executable,
         "-c",
-        "from hush.cli import main; main()",
+        f"from hush.cli import main; from hush.experiment import journal; {before}; main()",
         *WORDS,
         "--out",
         str(out),
@@ -52,9 +52,9 @@ def rounds(path):
     return [{k: v for k, v in json.loads(line).items() if k != "seconds"} for line in lines]
 
 
-def kill_at(out, number):
+def kill_at(out, number, before="pass"):
     """Start or resume the run, and kill -9 it as soon as the round is in its log."""
-    process = start(out)
+    process = start(out, before)
     deadline = time.monotonic() + 120
     while len((out / "rounds.jsonl").read_bytes().splitlines() if (out / "rounds.jsonl").exists() else []) < number:
         assert process.poll() is None, "the run ended before it could be killed"
@@ -82,7 +82,7 @@ def test_killed_twice_and_resumed_equals_the_run_that_was_not_killed(tmp_path, m
 def test_the_card_of_a_killed_run_is_that_of_the_rounds_it_finished(tmp_path):
     """Whatever the checkpoint holds: cohorts of later rounds are drawn again. Where they cannot be, all are charged."""
     out, said = tmp_path / "run", []
-    kill_at(out, 13)
+    kill_at(out, 13, before="journal.REST = 60")  # no checkpoint after the first
     done, ledger = rounds(out), Ledger.load(out / "privacy.json")
     assert load_state(out / "checkpoint" / "state.safetensors")[0].round < len(done)
     card = verify.card(out, said.append)
@@ -99,7 +99,7 @@ def test_the_card_of_a_killed_run_is_that_of_the_rounds_it_finished(tmp_path):
     file.write_text(file.read_text().replace("\nseed = 0\n", "\nseed = 1\n"))
     other = verify.card(out)
     assert other["rounds"] < len(done)
-    assert next(one["epsilon"] for one in other["adversaries"] if one["name"] == "server") > 1.5 * found["server"]
+    assert next(one["epsilon"] for one in other["adversaries"] if one["name"] == "server") > found["server"]
 
 
 DRIVER = """

@@ -57,6 +57,11 @@ def test_nothing_is_said_of_a_sound_run_at_the_very_bounds():
             "the clip bound 0.5 clips everybody of 32 clients made up of test rows",
             "a larger --clip",
         ),
+        (
+            {"clipping": {**CLIPPING, "first": "everybody", "last": "everybody", "adaptive": True}},
+            "a bound that adapts has not come as far as the updates yet",
+            "more rounds",
+        ),
     ],
 )
 def test_one_step_further_is_warned_of_with_a_remedy(changed, what, remedy):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -207,13 +208,21 @@ def _placed(schema: Schema, folder: Path) -> Schema:
     return schema.model_copy(update=update)
 
 
+def _names() -> list[str]:
+    """All keys of a schema's tables."""
+    known = Schema.model_json_schema()
+    return sorted({key for table in (known, *known["$defs"].values()) for key in table.get("properties", ())})
+
+
 def _sentence(error: ValidationError, where: str) -> str:
     first = error.errors()[0]
     # The types of a union stand in the place of an error; the user did not write them.
     parts = [str(p) for p in first["loc"] if str(p) not in ("float", "int", "str", "bool") and "[" not in str(p)]
     key = ".".join(parts)
     if first["type"] == "extra_forbidden":
-        return f"{where}: key {key!r} is not known: remove it or correct its spelling"
+        near = difflib.get_close_matches(parts[-1], _names(), n=1, cutoff=0.6)
+        hint = f"did you mean {near[0]}? " if near else ""
+        return f"{where}: key {key!r} is not known: {hint}remove it or correct its spelling"
     if first["type"] == "missing":
         return f"{where}: key {key!r} is missing: add it"
     if first["type"] == "value_error":

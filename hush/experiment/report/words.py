@@ -1,7 +1,7 @@
 """How numbers read, everywhere the same: on the page, in the tables, in the figure."""
 
 from hush.experiment.report.runs import finite
-from hush.privacy.shown import shown
+from hush.privacy.shown import brief
 
 _SEES = {
     "client": {
@@ -105,7 +105,7 @@ def epsilon(value: float | None) -> str:
         return "none"
     if value == 0:
         return "0"
-    return shown(value) if value < 100 else f"{int(shown(value, 0)):,}"
+    return brief(value)
 
 
 def delta(value: float | None) -> str:
