@@ -1,5 +1,6 @@
 """A run in one call of Python: `hush run`, with objects where a configuration has names."""
 
+import re
 import sys
 import time
 import warnings
@@ -36,6 +37,13 @@ from hush.privacy.ledger import Ledger
 
 WAIT = 2.0  # seconds between two lines of progress
 _OBJECTS = ("data.name", "scheme.name")  # which `fit` has as arguments
+# Options in the sentences of the command line, and what they are in Python.
+_OPTIONS = (
+    (r"--(resume|secure)\b", r"\1=True"),
+    (r"--set \w+\.(\w+=)", r"\1"),
+    (r"--([a-z]+) ([A-Z0-9](?:[\w.-]*\w)?)", r"\1=\2"),
+    (r"--([a-z]+)\b", r"\1"),
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -120,8 +128,34 @@ def fit(
     >>> round(run.epsilon["model"])
     8
     """
+    try:
+        return _fitted(data, scheme, split, out, resume, progress, settings)
+    except Mistake as mistake:
+        if type(mistake) is not Mistake:
+            raise
+        raise Mistake(_in_python(str(mistake))) from mistake.__cause__
+
+
+def _in_python(sentence: str) -> str:
+    """Options of the command line as keywords."""
+    for pattern, keyword in _OPTIONS:
+        sentence = re.sub(pattern, keyword, sentence)
+    return sentence
+
+
+def _fitted(
+    data: object,
+    scheme: object,
+    split: Any,
+    out: str | Path | None,
+    resume: bool,
+    progress: bool,
+    settings: dict[str, Any],
+) -> Run:
     if not isinstance(scheme, str):
         raise Mistake(f"scheme={type(scheme).__name__} must be a name: a Scheme of your own trains with hush.rounds")
+    if isinstance(settings.get("model"), nn.Module):
+        raise Mistake("a network of your own comes with its task: give hush.fit(hush.Task(model, loss, ...), ...)")
     features = settings.get("features")
     if callable(features):
         settings["features"] = PYTHON
@@ -143,7 +177,7 @@ def fit(
         wanted = config.over(wanted, {"run.engine": config.read(Path(out) / "config.toml").run.engine}, "fit")
     built = build(wanted, given=given)
     for sentence in [] if built.data is None else population.odd(built.data):
-        warnings.warn(sentence, stacklevel=2)
+        warnings.warn(sentence, stacklevel=3)
     if out is None and built.config.run.canaries is not None:
         raise Mistake("what canaries show is kept in a directory: give out, or leave canaries out")
     return _trained(built, progress) if out is None else _kept(built, Path(out), resume, progress)

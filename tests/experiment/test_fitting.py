@@ -246,3 +246,28 @@ def test_a_run_shows_no_rows(table):
     assert len(shown) < 200
     assert shown.startswith(f"Run(hush, {len(run.rounds)} rounds, {run.rounds[-1]['measure']} ")
     assert f"epsilon {run.epsilon['model']:.3g} (model)" in shown
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"epsilon": 1.0}, "add delta=1e-5"),
+        ({}, "give epsilon=E delta=D, or noise=SIGMA"),
+        ({"epsilon": 2.0, "delta": 1e-3, "model": nn.Linear(8, 2)}, r"give hush.fit\(hush.Task\(model, loss"),
+    ],
+)
+def test_remedies_are_those_of_python(table, given, sentence):
+    with pytest.raises(hush.Mistake, match=sentence):
+        hush.fit(table, "hush", clients=100, rounds=2, **given)
+
+
+def test_a_directory_that_holds_a_run_names_the_keyword(table, tmp_path):
+    hush.fit(table, "hush", clients=100, **BUDGET, out=tmp_path / "r")
+    with pytest.raises(hush.Mistake, match="add resume=True to go on with it, or choose another out"):
+        hush.fit(table, "hush", clients=100, **BUDGET, out=tmp_path / "r")
+
+
+def test_labels_that_are_counted_from_one_are_warned_of(table):
+    (x, y), (u, v) = table[:2]
+    with pytest.warns(UserWarning, match="no training row has the label 0"):
+        hush.fit(((x, y + 1), (u, v + 1)), "fl-std-dp", model="linear", clients=100, cohort=20, clip=0.5, **BUDGET)
