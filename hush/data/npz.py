@@ -100,6 +100,8 @@ def opened(path: Path) -> tuple[dict[str, Array], str]:
             arrays = {name: np.asarray(file[name]) for name in file.files}
     except _BROKEN as error:
         reason = " ".join(str(error).split()) or type(error).__name__
+        if "pickle" in reason:
+            raise Mistake(f"{path} holds an array of Python objects: save numbers, or text of one type") from error
         raise Mistake(f"{path} is not a whole .npz file ({reason}): write it with numpy.savez") from error
     return arrays, hashlib.sha256(raw).hexdigest()
 

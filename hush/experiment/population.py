@@ -147,7 +147,7 @@ def _parts(wanted: DataTable, data: DataSet, defaults: DataDefaults, seed: int) 
     if wanted.partition == "dirichlet":
         return partition.dirichlet(data.train.targets, clients, wanted.alpha or 0.5, seed)
     if wanted.column is None or wanted.column not in data.columns:
-        known = ", ".join(data.columns) or "none"
+        known = ", ".join(data.columns) or "none with a value for each training row"
         raise Mistake(f"partition 'column' needs the name of a column, not {wanted.column!r} (there are: {known})")
     split = partition.column(data.columns[wanted.column])
     if wanted.clients is not None and wanted.clients != len(split):

@@ -60,7 +60,7 @@ def test_public_rows_and_float_targets(tmp_path: Path) -> None:
         ({"y_test": np.zeros(3)}, "same kind"),
         ({"y_train": np.array([0, -1, 0, 0, 0, 0])}, "number the classes"),
         ({"x_public": np.ones((2, 2))}, "no array 'y_public'"),
-        ({"x_train": np.array([{}] * 6, dtype=object)}, "not a whole .npz"),
+        ({"x_train": np.array([{}] * 6, dtype=object)}, "holds an array of Python objects: save numbers"),
     ],
 )
 def test_arrays_that_do_not_fit(tmp_path: Path, changed: dict[str, Any], words: str) -> None:
