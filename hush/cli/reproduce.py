@@ -108,7 +108,7 @@ def _run(
     else:
         titles = dict.fromkeys(row.table.title for row in wanted)
         _show(f"{'; '.join(titles)}: {found.measure}", [line.brief() for line in made])
-        if len(jobs) > len(missing):
+        if len(jobs) > len(missing) and not again:
             print(f"{len(jobs) - len(missing)} of {len(jobs)} had a result before; --again runs them anew")
     if failed:
         first = next(iter(failed))

@@ -1,7 +1,7 @@
 """A run's card and epsilons computed anew from its verified ledger: what is stored is compared, never believed."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,8 @@ from hush.core.plans import planned
 from hush.core.state import State
 from hush.data.fetch import Say
 from hush.errors import Mistake
-from hush.experiment import audits, checkpoint, config, population
+from hush.experiment import audits, checkpoint, config, federated, population
 from hush.experiment.config import Config
-from hush.experiment.federated import rebuilt
 from hush.experiment.journal import CHECKPOINT
 from hush.experiment.outcome import NOTHING, outcome
 from hush.experiment.provenance import provenance
@@ -96,6 +95,9 @@ def _sources(path: Path) -> tuple[Config, State]:
 def _checked(path: Path, stored: Mapping[str, Any], ledger: Ledger, say: Say) -> dict[str, Any]:
     wanted, state = _sources(path)
     events, charged = ledger.events, state.participation.charged
+    rows = runs.read(path).rounds
+    if events and rows and rows[-1]["round"] > max(event.round for event in events):
+        raise Mistake(f"{path}: the ledger lacks events of rounds in rounds.jsonl: restore privacy.json, privacy.jsonl")
     if charged > len(events):
         raise Mistake(f"{path}: the ledger lacks events that the checkpoint was charged for: restore privacy.json")
     if events and (stored["rounds"] > state.round or stored["guarantee"] == "none"):
@@ -117,29 +119,31 @@ def _checked(path: Path, stored: Mapping[str, Any], ledger: Ledger, say: Say) ->
                 if number == len(counts):
                     raise
     if experiment is not None:
-        state = _caught_up(experiment, state, events, runs.read(path).rounds)
+        state = _caught_up(experiment, path, state, events)
         return stated_card(facts(experiment, state, events, seen))
     _compare(path, _flat({"warnings": stored["warnings"]}), _flat({"warnings": warnings(stored)}))
     found = _renewed(stored, state, _figures(events, state, wanted, stored)) if events else dict(stored)
     return {**found, "warnings": warnings(found)}
 
 
-def _caught_up(experiment: Experiment, state: State, events: Sequence[Event], rows: Sequence[Row]) -> State:
+def _caught_up(experiment: Experiment, path: Path, state: State, events: tuple[Event, ...]) -> State:
     """The state with the participations of the rounds that a simulation finished after its checkpoint.
 
-    Their cohorts are drawn again by the run's own seed, which must give the turns of the checkpoint and each event that
-    the ledger has. From the first that differs on, and of draws that nobody can repeat, the ledger charges everybody.
+    Their cohorts are drawn again by the run's own seed, which must give the turns of the checkpoint, each event of the
+    ledger, and the epsilons of the last row. Else, and of draws that nobody can repeat, the ledger charges everybody.
     """
     scheme, task, wanted = experiment.scheme, experiment.task, experiment.config.run
-    secret, seed, joined = SecretSeed.simulated(wanted.seed), PublicSeed(wanted.seed), state.participation
-    left, clip, turns = list(events[joined.charged :]), state.clip, np.zeros(task.clients, np.int64)
-    if experiment.deployed or not left:
+    secret, seed, turns = SecretSeed.simulated(wanted.seed), PublicSeed(wanted.seed), np.zeros(task.clients, np.int64)
+    left, clip = list(events[state.participation.charged :]), state.clip
+    if experiment.deployed or federated.stored(path) is not None or not left:
         return state
     for number in range(1, state.round + 1):
         turns[scheme.sampling.draw(task.clients, secret, number)] += 1
-    if not np.array_equal(turns, joined.rounds):
+    if not np.array_equal(turns, state.participation.rounds):
         return state
-    for number, row in enumerate((row for row in rows if row["round"] > state.round), state.round + 1):
+    found, said = state.copy(), None
+    rows = [row for row in runs.read(path).rounds if row["round"] > state.round]
+    for number, row in enumerate(rows, state.round + 1):
         cohort, live = scheme.sampling.draw(task.clients, secret, number), state.live
         if not scheme.coordinates.fixed:
             live = scheme.coordinates.draw(task.problem, seed, number, None)
@@ -150,16 +154,19 @@ def _caught_up(experiment: Experiment, state: State, events: Sequence[Event], ro
         answered = plan.floor if row["aborted"] else min(row["cohort"], drawn)
         event = scheme.event(plan, task, present=None if answered == plan.floor else int(answered))
         assert event is not None
-        joined.add(event, cohort)
-        state.books.round, state, clip = number, replace(state, round=number), row["clip"]
-    return state
+        found.participation.add(event, cohort)
+        found.books.round, clip, said = number, row["clip"], row["epsilon"]
+        found = replace(found, round=number)
+    known = _epsilons(events[: found.participation.charged], found, experiment.config)
+    alike = said is not None and said.keys() == known.keys() and all(_same(said[view], known[view]) for view in said)
+    return found if alike else state
 
 
 def _experiment(path: Path, wanted: Config, say: Say) -> Experiment | None:
     """What the configuration stands for; None, and a sentence, where that needs data or code that is not to be had."""
     missing = population.missing(wanted)
     if missing is None:
-        return rebuilt(path, wanted, say) or build(wanted, say)
+        return federated.rebuilt(path, wanted, say) or build(wanted, say)
     say(f"{missing}: the card's figures were computed anew, its sentences are as stored")
     return None
 
@@ -228,13 +235,16 @@ def _compare(path: Path, said: Mapping[str, Any], found: Mapping[str, Any], wher
     for key in (*said, *(key for key in found if key not in said)):
         known = found.get(key, found.get(key.partition(" of ")[0]))
         value: Any = said.get(key)
-        same = math.isclose(value, known, rel_tol=_AGREE) if finite(value) and finite(known) else value == known
-        if not same:
+        if not _same(value, known):
             raise Mistake(
                 f"{path}: {where} says {key} {value}, and the run's ledger and configuration give {known}: it was"
                 " changed, or written by another version of hush; restore it from a copy, or let `hush run --resume`"
                 " write it anew"
             )
+
+
+def _same(one: Any, other: Any) -> bool:
+    return math.isclose(one, other, rel_tol=_AGREE) if finite(one) and finite(other) else bool(one == other)
 
 
 def _renewed(stored: Mapping[str, Any], state: State, figures: Mapping[str, Any]) -> dict[str, Any]:

@@ -220,8 +220,10 @@ def _rows(kind: type[ResultKind], path: Path) -> list[ResultKind]:
     with path.open(newline="") as file:
         table = csv.DictReader(file)
         try:
+            if table.fieldnames is None:
+                raise ValueError("the file is empty")
             found.extend(_typed(kind, line) for line in table)
-        except ValueError as error:
+        except (ValueError, csv.Error) as error:
             raise Mistake(
                 f"{path}, line {table.line_num}, is no row of results ({error}): correct it, or take the file that was"
                 " committed"

@@ -67,7 +67,7 @@ def _each(x: Tensor, which: Tensor, biased: bool) -> Tensor:
     """
     _, rows, width = x.shape
     found = torch.empty(len(which), rows, rows, dtype=torch.float64)
-    some = max(1, NEAR // (rows * width))  # at a time: their rows in float64 stay in the cache
+    some = max(1, NEAR // max(1, rows * width))  # at a time: their rows in float64 stay in the cache
     wide = torch.empty(min(some, len(which)), -(-rows * width // LINE) * LINE, dtype=torch.float64)
     for those, out in zip(torch.split(which, some), torch.split(found, some), strict=True):
         own = wide[: len(those), : rows * width].view(len(those), rows, width)

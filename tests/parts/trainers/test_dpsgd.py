@@ -402,22 +402,48 @@ def test_weights_of_classes_that_would_cancel_are_refused() -> None:
     labels = torch.arange(60) % 3
     private = Scheme(replace(BASE, batch=1), Poisson(0.5))
 
-    def task(loss: Callable[..., Tensor], targets: Tensor = labels) -> Task:
+    def task(loss: Callable[..., Tensor], targets: Tensor = labels, model: nn.Module | None = None) -> Task:
         inputs = torch.randn(60, 5, generator=torch.Generator().manual_seed(1))
-        return Task(nn.Linear(5, 3), loss, (inputs, targets), [list(range(30)), list(range(30, 60))])
+        rows = [list(range(30)), list(range(30, 60))]
+        return Task(nn.Linear(5, 3) if model is None else model, loss, (inputs, targets), rows)
 
     def over_rows(outputs: Tensor, targets: Tensor) -> Tensor:
         return (weights[targets] * F.cross_entropy(outputs, targets, reduction="none")).mean()
 
+    class Wrapped(nn.Linear):
+        def forward(self, x: Tensor) -> dict[str, Tensor]:  # type: ignore[override]
+            return {"logits": super().forward(x)}
+
+    def drawn(outputs: Tensor, targets: Tensor) -> Tensor:
+        return F.cross_entropy(F.dropout(outputs, 0.5), targets)
+
+    def named(outputs: dict[str, Tensor], targets: Tensor) -> Tensor:
+        return F.cross_entropy(outputs["logits"], targets, weight=weights)
+
     weights = torch.tensor([1.0, 50.0, 3.0])
-    for loss in (nn.CrossEntropyLoss(weight=weights), partial(F.cross_entropy, weight=weights)):
-        with pytest.raises(Mistake, match="where weights of classes cancel"):
-            private.check(task(loss))
-    for loss in (F.cross_entropy, over_rows, nn.CrossEntropyLoss(label_smoothing=0.1)):
-        private.check(task(loss))
-    Scheme(Sgd(0.1, 1, 5), Poisson(0.5)).check(
-        task(nn.CrossEntropyLoss(weight=weights))
-    )  # of a batch they mean something
+    middle = torch.tensor([1.0, 50.0, 1.0])  # seen by neither the lowest label nor the highest
+    left_out = labels.clone()
+    left_out[5] = -100
+    still = nn.Linear(5, 3)
+    nn.init.zeros_(still.weight)
+    nn.init.zeros_(still.bias)
+    weighted = nn.CrossEntropyLoss(weight=weights)
+    for wrong in (
+        task(weighted),
+        task(partial(F.cross_entropy, weight=weights)),
+        task(nn.CrossEntropyLoss(weight=middle)),
+        task(weighted, left_out),
+        task(weighted, model=still),
+        task(named, model=Wrapped(5, 3)),
+    ):
+        with pytest.raises(Mistake, match="is lost, as weights of classes are"):
+            private.check(wrong)
+    smooth = nn.CrossEntropyLoss(label_smoothing=0.1)
+    for right in (task(F.cross_entropy), task(over_rows), task(smooth), task(drawn), task(F.cross_entropy, left_out)):
+        private.check(right)
+    private.check(task(F.mse_loss, torch.randn(60, 3)))
+    private.check(task(lambda outputs, targets: F.mse_loss(outputs[:, 0], targets), torch.randn(60)))
+    Scheme(Sgd(0.1, 1, 5), Poisson(0.5)).check(task(weighted))  # of a batch they mean something
 
 
 def test_models_and_devices_refused() -> None:
