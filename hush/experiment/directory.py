@@ -19,7 +19,7 @@ from hush.data.fetch import Say
 from hush.errors import Mistake
 from hush.experiment import auditing, audits, checkpoint, config, model
 from hush.experiment.config import Config
-from hush.experiment.fingerprint import fingerprint_of
+from hush.experiment.fingerprint import fingerprint_of, rows_of
 from hush.experiment.journal import CHECKPOINT, Desk, Log, Row
 from hush.experiment.places import transport
 from hush.experiment.population import quiet
@@ -128,15 +128,17 @@ def _execute(
         written = Log(log, facts["log"], facts["log_bytes"])
     written = written or Log(log)
     fingerprint, here = fingerprint_of(experiment), kernels()
-    ledger = Ledger.load(spent) if spent.exists() else Ledger(spent, {"task": fingerprint, "kernels": here})
+    if spent.exists():
+        ledger = Ledger.load(spent)
+    else:
+        ledger = Ledger(spent, {"task": fingerprint, "rows": rows_of(experiment), "kernels": here})
     # The ledger says what computed the first rounds, the checkpoint what computed those since.
     ran = dict(facts.get("kernels") or {"1": str(ledger.header.get("kernels", UNKNOWN))})
     before, number = list(ran.values())[-1], 1 if state is None else state.round + 1
     if ledger.header.get("task") != fingerprint:
         left = experiment.scheme.standalone or (path / model.FILE).exists()
-        given = wanted.data.name == PYTHON or Path(wanted.data.name).exists()
-        if state is not None and number > wanted.run.rounds and left and (before != here or not given):
-            return  # a finished run needs none of them, and features that were made elsewhere differ in last bits
+        if state is not None and number > wanted.run.rounds and left and _of(experiment, ledger, before != here):
+            return  # a finished run needs neither its first weights nor code
         what = "" if before == here else f", as features do that were made elsewhere (there {before}; here {here})"
         raise Mistake(
             f"{path}: the data, the model or a file of your own changed since the run began{what}: choose another --out"
@@ -185,6 +187,15 @@ def _execute(
         return  # nobody's model is everybody's: each client has its own
     assert experiment.about is not None
     model.write(path / model.FILE, loaded(task.model, state.released), experiment.about, ledger.card)
+
+
+def _of(experiment: Experiment, ledger: Ledger, elsewhere: bool) -> bool:
+    """Whether a finished run is of these rows. Features that were made elsewhere differ in last bits, and hush's own
+    sets may come out otherwise in another version of it.
+    """
+    data = experiment.config.data
+    own = data.name == PYTHON or data.partition == "own" or bool(experiment.files) or Path(data.name).exists()
+    return not own or (elsewhere and experiment.scheme.featured) or ledger.header.get("rows") == rows_of(experiment)
 
 
 def trained(

@@ -28,12 +28,8 @@ def unchanged(experiment: Experiment, run: Path) -> None:
 def fingerprint_of(experiment: Experiment) -> str:
     """A digest of the weights, the split, the data and own code: a resumed run must have the very same."""
     digest, task = hashlib.sha256(), experiment.task
-    held, rows = task.known
-    parts = [*task.model.state_dict().values(), *held]
-    for samples in rows:
-        parts += [*_tensors(samples.inputs), samples.targets] if samples is not None else []
-    for part in parts:
-        digest.update(part.contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    for part in (*task.model.state_dict().values(), *_held(experiment)):
+        digest.update(_bytes(part))
     for own in sorted(experiment.files):
         digest.update(own.read_bytes())
     if PYTHON in (experiment.config.model.name, experiment.config.model.loss):  # no file has their code
@@ -41,6 +37,27 @@ def fingerprint_of(experiment: Experiment) -> str:
             code = getattr(given, "__code__", None)
             digest.update(repr(type(given)).encode() if code is None else marshal.dumps(code))
     return digest.hexdigest()
+
+
+def rows_of(experiment: Experiment) -> str:
+    """A digest of who holds what: what a finished run is of, whatever its network began with."""
+    digest = hashlib.sha256()
+    for part in _held(experiment):
+        digest.update(_bytes(part))
+    return digest.hexdigest()
+
+
+def _held(experiment: Experiment) -> list[Tensor]:
+    held, rows = experiment.task.known
+    parts = list(held)
+    for samples in rows:
+        parts += [*_tensors(samples.inputs), samples.targets] if samples is not None else []
+    return parts
+
+
+def _bytes(part: Tensor) -> memoryview:
+    found: memoryview = part.contiguous().reshape(-1).view(torch.uint8).numpy().data
+    return found
 
 
 def _tensors(inputs: Tensor | Sparse) -> list[Tensor]:

@@ -230,13 +230,33 @@ def test_another_loss_does_not_go_on_with_a_run(table, tmp_path):
 
 def test_a_finished_run_is_not_that_of_other_data(table, tmp_path):
     train, test = table[:2]
-    given = {"clients": 100, **BUDGET, "out": tmp_path / "r"}
-    run = hush.fit((train, test), "fl-std-dp", **given, model="linear", cohort=20, clip=0.5)
-    again = hush.fit((train, test), "fl-std-dp", **given, model="linear", cohort=20, clip=0.5, resume=True)
-    assert again.score == run.score
+    given = {"clients": 100, **BUDGET, "model": "linear", "cohort": 20, "clip": 0.5, "out": tmp_path / "r"}
+    run = hush.fit((train, test), "fl-std-dp", **given)
+    assert hush.fit((train, test), "fl-std-dp", **given, resume=True).score == run.score
     other = train[0] + 1, 1 - train[1]
     with pytest.raises(hush.Mistake, match="the data, the model or a file of your own changed"):
-        hush.fit((other, test), "fl-std-dp", **given, model="linear", cohort=20, clip=0.5, resume=True)
+        hush.fit((other, test), "fl-std-dp", **given, resume=True)
+
+
+def test_a_finished_run_is_not_that_of_another_split(tmp_path):
+    given = {**BUDGET, "model": "linear", "cohort": 2, "clip": 0.5, "out": tmp_path / "r"}
+    one, other = ([list(range(n, 1000, 10)) for n in order] for order in (range(10), range(9, -1, -1)))
+    hush.fit("digits", "fl-std-dp", split=one, **given)
+    with pytest.raises(hush.Mistake, match="the data, the model or a file of your own changed"):
+        hush.fit("digits", "fl-std-dp", split=other, **given, resume=True)
+
+
+def test_a_finished_run_is_that_of_a_network_that_is_made_anew(table, tmp_path):
+    """A cell of a notebook that is run again: its first weights are of no use any more."""
+    split = [list(range(n, len(table[0][0]), 50)) for n in range(50)]
+
+    def once(resume):
+        network = nn.Linear(table[0][0].shape[1], 2)
+        mine = hush.Task(network, nn.functional.cross_entropy, table[0], split, table[1])
+        terms = {"cohort": 20, "clip": 0.5, **BUDGET, "out": tmp_path / "r", "resume": resume}
+        return hush.fit(mine, "fl-std-dp", **terms)
+
+    assert once(False).score == once(True).score
 
 
 def test_a_run_shows_no_rows(table):
