@@ -1,5 +1,8 @@
 """What goes wrong: by the user, by a peer, in a round."""
 
+import operator
+from typing import Any
+
 LONGEST = 200  # characters of another library's words in a sentence
 
 
@@ -19,6 +22,17 @@ class Aborted(RuntimeError):
 
 class Stopped(Exception):
     """The user stopped a command. The text says how to go on with it."""
+
+
+def integer(name: str, value: Any) -> int:
+    """A number that counts something, of Python's own kind; another is refused."""
+    try:
+        found = operator.index(value) if not isinstance(value, bool) else 0
+    except TypeError:
+        raise Mistake(f"{name}={value} must be at least 1, and an integer") from None
+    if found < 1:
+        raise Mistake(f"{name}={value} must be at least 1, and an integer")
+    return int(found)
 
 
 def first_line(error: Exception) -> str:

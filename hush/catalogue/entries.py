@@ -3,6 +3,7 @@
 import difflib
 import math
 from dataclasses import fields
+from numbers import Real
 from typing import Any
 
 from pydantic import ValidationError
@@ -55,15 +56,15 @@ def scheme(name: str, **settings: object) -> Scheme:
     clip = given.get("clip", AdaptiveClip())
     if clip == "adaptive":
         clip = AdaptiveClip()
-    elif isinstance(clip, int | float):
-        clip = Clip(clip)
+    elif isinstance(clip, Real):
+        clip = Clip(float(clip))
     return found.scheme(Settings(**{**given, "clip": clip}))
 
 
 def _bounds(clip: object) -> bool:
     if isinstance(clip, bool | str):
         return clip == "adaptive"
-    return 0 < clip < math.inf if isinstance(clip, int | float) else callable(getattr(clip, "encode", None))
+    return 0 < float(clip) < math.inf if isinstance(clip, Real) else callable(getattr(clip, "encode", None))
 
 
 def _checked(name: str, settings: dict[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from hush.core.spec import Length, Members, Plan, Total
 from hush.core.state import State
 from hush.core.task import Registered
 from hush.core.traffic import Bytes
-from hush.errors import Aborted, Mistake
+from hush.errors import Aborted, Mistake, integer
 from hush.models import fit
 from hush.models import weights as flat
 from hush.privacy.accountants import check
@@ -105,8 +105,7 @@ def loop(
     kernels compute (elsewhere it would be another release under the same noise), others do not and count again. The
     clients must be simulated as they were: one draw for a sum is another than those of each client.
     """
-    if rounds != int(rounds) or rounds < 1:
-        raise Mistake(f"rounds={rounds} must be at least 1, and an integer")
+    rounds = integer("rounds", rounds)
     task = clients.enrolled
     fit.check(task.problem, task.parts)
     scheme.check(task)

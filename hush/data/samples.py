@@ -85,10 +85,15 @@ class Split:
             raise Mistake(
                 f"a split of type {type(clients).__name__} names no rows: give a list of them for each client"
             )
-        given = [np.asarray(part) for part in clients]
+        try:
+            given = [np.asarray(part) for part in clients]
+        except (TypeError, ValueError):
+            raise Mistake("a split is a list with the row numbers of each client, as [[0, 1], [2, 3]]") from None
         for client, part in enumerate(given):
+            if part.dtype.kind == "f" and (part == np.rint(part)).all():
+                continue  # 1.0 is 1
             if part.size and part.dtype.kind not in "iu":
-                raise Mistake(f"client {client} has row numbers of the type {part.dtype}: give integers, from 0")
+                raise Mistake(f"client {client} has row numbers of the type {part.dtype}: give a list of integers")
         parts = [torch.as_tensor(part.astype(np.int64)).reshape(-1) for part in given]
         if not parts:
             raise Mistake("a split needs at least one client: the list of clients is empty")

@@ -37,12 +37,14 @@ from hush.privacy.ledger import Ledger
 
 WAIT = 2.0  # seconds between two lines of progress
 _OBJECTS = ("data.name", "scheme.name")  # which `fit` has as arguments
-# Options in the sentences of the command line, and what they are in Python.
+# Options in the sentences of the command line, by themselves or with a value, and what they are in Python.
+_NAMES = "resume|secure|out|epsilon|delta|noise|clip|rounds|cohort|clients|ratio|sampling|seed|bits|model|data|exact"
+_VALUE = r"[A-Z0-9](?:[\w.-]*\w)?|adaptive|public|paper|once|poisson|fixed"
 _OPTIONS = (
-    (r"--(resume|secure)\b", r"\1=True"),
-    (r"--set \w+\.(\w+=)", r"\1"),
-    (r"--([a-z]+) ([A-Z0-9](?:[\w.-]*\w)?)", r"\1=\2"),
-    (r"--([a-z]+)\b", r"\1"),
+    (r"(?<=[\s(])--(resume|secure|exact)(?=[\s,;:.)]|$)", r"\1=True"),
+    (r"(?<=[\s(])--set \w+\.(\w+=)", r"\1"),
+    (rf"(?<=[\s(])--({_NAMES}) ({_VALUE})(?=[\s,;:.)]|$)", r"\1=\2"),
+    (rf"(?<=[\s(])--({_NAMES})(?=[\s,;:.)]|$)", r"\1"),
 )
 
 
@@ -137,10 +139,11 @@ def fit(
 
 
 def _in_python(sentence: str) -> str:
-    """Options of the command line as keywords."""
+    """Options of the command line as keywords, but for commands, which stand in backticks, and names in quotes."""
+    parts = re.split(r"(`[^`]*`|'[^']*')", sentence)
     for pattern, keyword in _OPTIONS:
-        sentence = re.sub(pattern, keyword, sentence)
-    return sentence
+        parts[::2] = [re.sub(pattern, keyword, part) for part in parts[::2]]
+    return "".join(parts)
 
 
 def _fitted(

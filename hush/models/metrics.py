@@ -88,8 +88,9 @@ def _judged(
     if samples is None:
         raise Mistake("the task has no test data: give Task(test=...) or pass samples to evaluate()")
     held = Layout.of(task.model).size
-    if weights.shape != (held,):
-        raise Mistake(f"weights of the shape {tuple(weights.shape)} are not the model's {held}: give state.weights")
+    if not isinstance(weights, Tensor) or weights.shape != (held,):
+        what = f"the shape {tuple(weights.shape)}" if isinstance(weights, Tensor) else f"type {type(weights).__name__}"
+        raise Mistake(f"weights of {what} are not the model's {held}: give state.weights")
     samples = fitted(task.model, samples)
     targets = samples.targets
     # What the targets mean is a matter of all of them: a few rows of a regression may be 0 and 1.

@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from numbers import Integral
 from typing import ClassVar
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from hush.core.protocols import Counted, Parts, Sampling, Turns, named
 from hush.core.spec import Members
 from hush.core.task import Registered
-from hush.errors import Mistake
+from hush.errors import Mistake, integer
 from hush.privacy.events import Cohorts
 from hush.random.seeds import PublicSeed, SecretSeed
 
@@ -96,8 +95,7 @@ class Fixed(Sampling):
     kind: ClassVar[Cohorts] = "fixed"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.size, Integral) or self.size < 1:
-            raise Mistake(f"cohort={self.size} must be at least 1, and an integer")
+        object.__setattr__(self, "size", integer("cohort", self.size))
         _check(self.floor, self.tolerance, self.dropout)
 
     def draw(self, population: int, secret: SecretSeed, round: int) -> Members:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -54,8 +55,8 @@ class Release:
 
 def check(delta: float, accountant: str) -> None:
     """Refuse a delta outside (0, 1) and an unknown accountant."""
-    if delta is None or not 0 < delta < 1:
-        given = delta if delta is None else f"{delta:g}"
+    if not isinstance(delta, Real) or not 0 < delta < 1:
+        given = f"{delta:g}" if isinstance(delta, Real) else delta
         raise Mistake(f"delta={given} must lie between 0 and 1: take less than one over the population")
     if accountant not in ACCOUNTANTS:
         raise Mistake(f"accountant={accountant} is not known: take one of {', '.join(ACCOUNTANTS)}")

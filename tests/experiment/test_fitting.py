@@ -12,7 +12,7 @@ from torch import nn
 
 import hush
 from hush.cli import main
-from hush.experiment import config
+from hush.experiment import config, fitting
 from hush.experiment.resolving import build
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -279,6 +279,16 @@ def test_a_run_shows_no_rows(table):
 def test_remedies_are_those_of_python(table, given, sentence):
     with pytest.raises(hush.Mistake, match=sentence):
         hush.fit(table, "hush", clients=100, rounds=2, **given)
+
+
+@pytest.mark.parametrize(
+    "kept",
+    ["my--data/x--v2.npz", "`hush run --resume --out runs/a`", "'a --out b'", "add --packages", "columns age--years"],
+)
+def test_names_and_commands_stay_as_they_are(kept):
+    assert fitting._in_python(f"{kept} is there: add --resume, or choose another --out") == (
+        f"{kept} is there: add resume=True, or choose another out"
+    )
 
 
 def test_a_directory_that_holds_a_run_names_the_keyword(table, tmp_path):
