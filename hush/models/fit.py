@@ -5,7 +5,6 @@ import warnings
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.func import functional_call
@@ -16,7 +15,7 @@ from hush.models.losses import binary, family, ignored, plain, squared
 from hush.models.measures.kind import logits
 from hush.models.metrics import Judged, evaluate
 from hush.models.traits import seeded
-from hush.models.weights import flatten, precision, twin
+from hush.models.weights import flatten, twin
 
 HALF = (torch.float16, torch.bfloat16)
 CLOSE = 1e-4  # of two losses that are the same up to rounding
@@ -45,44 +44,8 @@ def check(problem: Judged, parts: dict[str, Samples | None]) -> None:
             known.add(rows)
 
 
-def check_single(problem: Judged, rows: Samples) -> None:
-    """Refuse a loss whose mean over rows is not that of their losses, for who takes the loss of each row by itself.
-
-    Of targets with more than one number a row, as tokens, the mean may be over those that count, and is left alone. So
-    is a loss that draws.
-    """
-    loss, single = problem.loss, rows.targets.numel() == len(rows)
-    places = _each_kind(rows.targets.reshape(-1), ignored(loss)) if single else torch.arange(0)
-    if len(places) < 2:
-        return
-    trial = _Trial(problem, rows.rows(places), "train", whole=True)
-    try:
-        whole, again, *each = trial.apart()
-    except Mistake:
-        raise
-    except Exception as error:
-        raise Mistake(
-            f"the loss fails on a single row ({first_line(error)}): each record is taken by itself; keep the first axis"
-        ) from error
-    mean, close = sum(each) / len(each), CLOSE if precision(problem.model) not in HALF else 0.02
-    if whole == again and abs(whole - mean) > close * max(abs(mean), abs(whole)):
-        raise Mistake(
-            f"the loss of {len(each)} rows is {whole:.4g} and not {mean:.4g}, the mean of theirs: each record is taken"
-            " by itself, so that what rows weigh or share in a batch is lost, as weights of classes are; take a mean"
-            " over the rows (balance='weights' where one of two classes is rare)"
-        )
-
-
-def _each_kind(targets: Tensor, left_out: int) -> Tensor:
-    """The first row of each of the first classes, or some rows with targets from the smallest to the largest."""
-    if targets.is_floating_point():
-        return targets.argsort()[torch.linspace(0, len(targets) - 1, min(8, len(targets))).long()]
-    kinds, first = np.unique(targets.numpy(), return_index=True)
-    return torch.from_numpy(first[kinds != left_out][:64])
-
-
-def _spread(output: Tensor) -> Tensor:
-    """The outputs, in float32 or more, each a little apart where all are alike."""
+def spread(output: Tensor) -> Tensor:
+    """Outputs, in float32 or more, each a little apart where all are alike."""
     wide = output.float() if output.dtype in HALF else output
     return wide + 0.1 * torch.sin(torch.arange(output.numel(), dtype=wide.dtype)).view(output.shape)
 
@@ -111,9 +74,8 @@ def _two(rows: Samples) -> Tensor:
 class _Trial:
     """Two rows of a part."""
 
-    def __init__(self, problem: Judged, rows: Samples, name: str, whole: bool = False) -> None:
-        self.problem, self.rows, self.name = problem, rows, name
-        self.few = rows if whole else rows.rows(_two(rows))
+    def __init__(self, problem: Judged, rows: Samples, name: str) -> None:
+        self.problem, self.rows, self.name, self.few = problem, rows, name, rows.rows(_two(rows))
 
     def run(self) -> None:
         """Forward, loss, backward."""
@@ -144,22 +106,6 @@ class _Trial:
             except Exception as error:
                 what = f"{self.name} rows of shape {tuple(inputs.shape[1:])}, {_kind(inputs)}"
                 raise Mistake(f"the model fails on {what} ({first_line(error)}): make the two fit") from error
-
-    def apart(self) -> list[float]:
-        """The loss of all rows together, again with other draws, and of each by itself, for outputs a little apart."""
-        output, targets = self._forward(self.few, training=False), self.few.targets
-        parts = [slice(number, number + 1) for number in range(len(targets))]
-        with torch.no_grad():
-            if isinstance(output, Tensor):
-                output = _spread(output)
-                single = [output[part] for part in parts]
-            else:
-                single = [self._forward(self.few.rows(torch.arange(part.start, part.stop)), False) for part in parts]
-            whole = float(self._value(output, targets))
-            with seeded(1):
-                again = float(self.problem.loss(output, targets))
-            each = [float(self._value(one, targets[part])) for one, part in zip(single, parts, strict=True)]
-        return [whole, again, *each]
 
     def _value(self, output: Any, targets: Tensor) -> Any:
         """What the loss gives; torch warns where shapes are paired all with all, which is refused in a sentence."""
@@ -285,10 +231,10 @@ class _Trial:
 
     def _broadcast(self, output: Tensor, targets: Tensor) -> None:
         """Whether (N, 1) and (N,) are paired all with all: the loss of two rows is not the mean of their losses."""
-        spread = _spread(output)
+        apart = spread(output)
         try:
-            whole, right = (float(self._value(spread, t)) for t in (targets, targets.reshape(output.shape)))
-            rows = [float(self._value(spread[i : i + 1], targets[i : i + 1])) for i in range(2)]
+            whole, right = (float(self._value(apart, t)) for t in (targets, targets.reshape(output.shape)))
+            rows = [float(self._value(apart[i : i + 1], targets[i : i + 1])) for i in range(2)]
         except Exception:  # a loss that takes the shapes as they are, and no others
             return
         mean = sum(rows) / 2

@@ -39,7 +39,7 @@ private = partial(hush.scheme, "fl-std-dp", noise=1.0)
         (lambda: task(split=["ab", "c"]), "client 0 has row numbers of the type <U2: give a list of integers"),
         (
             lambda: task(split=[[0, 1], [2.5, 3.0]]),
-            "client 1 has row numbers of the type float64: give a list of integers",
+            "client 1 has row numbers of the type float64: give a list",
         ),
         (lambda: task(split=[{0, 1}, {2}]), "client 0 has row numbers of the type object: give a list of integers"),
         (lambda: task(split=None), "a split is a list with the row numbers of each client"),

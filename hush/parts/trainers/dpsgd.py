@@ -15,7 +15,7 @@ from hush.core.spec import Lengths, Plan
 from hush.core.task import Block, Registered
 from hush.data.samples import Samples
 from hush.errors import Mistake
-from hush.models import fit
+from hush.models import single
 from hush.models.traits import seeded, traits
 from hush.parts.trainers.balance import Balance, Places, downsample, labels
 from hush.parts.trainers.clipped import ClippedRecords
@@ -145,7 +145,7 @@ class Dpsgd(Trainer):
         And a loss of which a record's part depends on the others, which no record by itself has.
         """
         known(task.problem, task.rows)
-        fit.check_single(task.problem, task.rows)
+        single.check(task.problem, task.rows)
         if task.shared:
             raise Mistake(
                 "rows that several clients hold are charged once for each of them, which Dpsgd does not count:"
