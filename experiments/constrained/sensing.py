@@ -93,7 +93,7 @@ def trained(name: str, seed: int, out: Path) -> dict[str, str]:
     if not row.scheme.startswith("fl-cs"):
         raise SystemExit(f"{name} senses nothing: choose a row of fl-cs or fl-cs-dp")
     commit, built = results.commit(HERE), resolving.build(row.config(seed))
-    sense._map = kept  # type: ignore[assignment]
+    sense._map = kept
     directory.open_directory(out, built.config, resume=True)
     for round in directory.execute(built, out):
         print(f"round {round['round']}: {round.get('accuracy')}", flush=True)

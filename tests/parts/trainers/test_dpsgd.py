@@ -411,7 +411,7 @@ def test_weights_of_classes_that_would_cancel_are_refused() -> None:
         return (weights[targets] * F.cross_entropy(outputs, targets, reduction="none")).mean()
 
     class Wrapped(nn.Linear):
-        def forward(self, x: Tensor) -> dict[str, Tensor]:  # type: ignore[override]
+        def forward(self, x: Tensor) -> dict[str, Tensor]:
             return {"logits": super().forward(x)}
 
     def drawn(outputs: Tensor, targets: Tensor) -> Tensor:
